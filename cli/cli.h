@@ -1,0 +1,39 @@
+/*
+ * cli.h - what the subcommands of `sextant` share.
+ */
+#ifndef SXT_CLI_CLI_H
+#define SXT_CLI_CLI_H
+
+#include "core/status.h"
+
+#include <argp.h>
+#include <jansson.h>
+
+/* One subcommand: `sextant NAME ...`. */
+struct sxt_command {
+	const char *name;
+	const char *summary; /* one line for `sextant --help` */
+	/* argv[0] is "sextant NAME"; returns an enum sxt_exit, or for `soft run` its child's. */
+	int (*run)(int argc, char **argv);
+};
+
+/**
+ * sxt_cmd_env() - `sextant env`: every setting, its value, where it comes from.
+ * @argc, @argv: the subcommand's own arguments. Return: exit status.
+ */
+int sxt_cmd_env(int argc, char **argv);
+
+/**
+ * sxt_cli_print_json() - write one JSON document and a newline to standard output.
+ * @root: the document, with its "schema" member; the reference is taken.
+ * Return: 0, or SXT_EXIT_BROKEN when standard output cannot be written.
+ */
+int sxt_cli_print_json(json_t *root);
+
+/**
+ * sxt_cli_log_to_stderr() - send warnings and errors of the libraries to standard error.
+ * @name: the command's name, put before each line; not copied.
+ */
+void sxt_cli_log_to_stderr(const char *name);
+
+#endif

@@ -1,0 +1,98 @@
+/*
+ * main.c - the `sextant` command: finds the subcommand and runs it.
+ */
+#include "cli/cli.h"
+
+#include "core/compiler.h"
+#include "core/config.h"
+#include "core/log.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const struct sxt_command commands[] = {
+	{"env", "list every setting with its value and meaning", sxt_cmd_env},
+};
+
+static const char *log_prefix = "sextant";
+
+static void stderr_sink(enum sxt_log_level level, const char *file, int line, const char *text)
+{
+	(void)file;
+	(void)line;
+	if (level <= SXT_LOG_WARN)
+		fprintf(stderr, "%s: %s%s\n", log_prefix, level == SXT_LOG_WARN ? "warning: " : "",
+			text);
+}
+
+void sxt_cli_log_to_stderr(const char *name)
+{
+	log_prefix = name;
+	sxt_log_set_sink(stderr_sink);
+}
+
+int sxt_cli_print_json(json_t *root)
+{
+	int rc = json_dumpf(root, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);
+
+	json_decref(root);
+	if (rc != 0 || putchar('\n') == EOF || fflush(stdout) != 0) {
+		fprintf(stderr, "sextant: cannot write to standard output: %m\n");
+		return SXT_EXIT_BROKEN;
+	}
+	return SXT_EXIT_OK;
+}
+
+static void print_help(FILE *out)
+{
+	fputs("Usage: sextant COMMAND [OPTION...]\n"
+	      "Network plugin for NCCL over RDMA: its command for people.\n\nCommands:\n",
+	      out);
+	for (size_t i = 0; i < SXT_ARRAY_LEN(commands); i++)
+		fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].summary);
+	fputs("\n`sextant COMMAND --help` tells more. Exit status: 0 fine, 1 found something,\n"
+	      "2 broken, 64 usage, 69 device or library missing, 70 a bug of Sextant's.\n",
+	      out);
+}
+
+static int unknown_command(const char *name)
+{
+	const char *names[SXT_ARRAY_LEN(commands)];
+	const char *nearest;
+
+	for (size_t i = 0; i < SXT_ARRAY_LEN(commands); i++)
+		names[i] = commands[i].name;
+	nearest = sxt_nearest(name, names, SXT_ARRAY_LEN(names));
+	fprintf(stderr, "sextant: no command '%s'%s%s%s; `sextant --help` lists them\n", name,
+		nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
+		nearest != NULL ? "'?" : "");
+	return SXT_EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+	static char name[64];
+
+	if (argc < 2) {
+		print_help(stderr);
+		return SXT_EXIT_USAGE;
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+		print_help(stdout);
+		return SXT_EXIT_OK;
+	}
+	if (strcmp(argv[1], "--version") == 0) {
+		puts("sextant " SXT_VERSION);
+		return SXT_EXIT_OK;
+	}
+	argp_err_exit_status = SXT_EXIT_USAGE;
+	for (size_t i = 0; i < SXT_ARRAY_LEN(commands); i++) {
+		if (strcmp(argv[1], commands[i].name) != 0)
+			continue;
+		snprintf(name, sizeof(name), "sextant %s", argv[1]);
+		argv[1] = name;
+		sxt_cli_log_to_stderr(name);
+		return commands[i].run(argc - 1, argv + 1);
+	}
+	return unknown_command(argv[1]);
+}
