@@ -1,0 +1,184 @@
+/*
+ * wire.h - every byte that crosses to a peer: handle, side-channel frames, clear-to-send entries,
+ * immediates and size records. Little-endian, no implicit padding, offsets asserted; numbers that
+ * shipped are never given another meaning. docs/wire.md shows the same as tables.
+ */
+#ifndef SXT_IB_WIRE_H
+#define SXT_IB_WIRE_H
+
+#include "core/compiler.h"
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the wire format is little-endian");
+
+#define SXT_WIRE_MAGIC       0x31545853u /* "SXT1" */
+#define SXT_WIRE_VERSION     1           /* what we speak */
+#define SXT_WIRE_VERSION_MIN 1           /* the oldest we understand */
+
+#define SXT_UUID_BYTES  16
+#define SXT_TOKEN_BYTES 16
+
+/* An IP address as both families fit it; family is 4 or 6, not AF_*, which differs by system. */
+struct sxt_wire_addr {
+	uint8_t ip[16]; /* network order; IPv4 in the first four bytes */
+	uint32_t scope_id;
+	uint16_t port; /* host order */
+	uint8_t family;
+	uint8_t reserved;
+};
+SXT_ASSERT_SIZE(struct sxt_wire_addr, 24);
+
+/*
+ * What listen() writes into NCCL's handle; NCCL carries it to the peer by its own means. The tail
+ * is the connecting side's scratch: NCCL hands connect() the same memory at every poll.
+ */
+struct sxt_wire_handle {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t version_min;
+	uint8_t token[SXT_TOKEN_BYTES];  /* random: names and authorises one listener */
+	uint8_t process[SXT_UUID_BYTES]; /* random: the listening process, key of side channels */
+	struct sxt_wire_addr addr;       /* of the listening process's side-channel listener */
+	uint8_t reserved[40];
+	uint64_t scratch_cookie; /* 0 until the first connect() poll */
+	uint64_t scratch_check;  /* cookie and token hashed, so that garbage is recognised */
+	uint64_t scratch_reserved;
+};
+SXT_ASSERT_SIZE(struct sxt_wire_handle, 128); /* NCCL_NET_HANDLE_MAXSIZE */
+SXT_ASSERT_OFFSET(struct sxt_wire_handle, token, 8);
+SXT_ASSERT_OFFSET(struct sxt_wire_handle, process, 24);
+SXT_ASSERT_OFFSET(struct sxt_wire_handle, addr, 40);
+SXT_ASSERT_OFFSET(struct sxt_wire_handle, scratch_cookie, 104);
+
+/* Every side-channel frame: this header, then TLV records of `length` bytes in all. */
+#define SXT_FRAME_BYTES_MAX 65536u
+
+struct sxt_wire_frame {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t version_min;
+	uint32_t length; /* of the records after the header, at most SXT_FRAME_BYTES_MAX */
+	uint16_t type;   /* enum sxt_frame_type */
+	uint16_t reserved;
+	uint32_t conn_to;   /* the receiver's number of the connection, 0 while it has none */
+	uint32_t conn_from; /* the sender's number of the connection, 0 for the channel itself */
+	uint64_t reserved2;
+};
+SXT_ASSERT_SIZE(struct sxt_wire_frame, 32);
+SXT_ASSERT_OFFSET(struct sxt_wire_frame, length, 8);
+SXT_ASSERT_OFFSET(struct sxt_wire_frame, conn_to, 16);
+
+enum sxt_frame_type {
+	SXT_FRAME_HELLO = 1,   /* first on a channel: who dials, on whose token */
+	SXT_FRAME_CONNECT = 2, /* sender -> receiver: a new connection, its end of it */
+	SXT_FRAME_ACCEPT = 3,  /* receiver -> sender: the other end */
+	SXT_FRAME_READY = 4,   /* sender -> receiver: its QP can receive */
+	SXT_FRAME_REJECT = 5,  /* either: this connection cannot be, and why */
+	SXT_FRAME_CLOSE = 6,   /* either: orderly end, how far it got */
+	SXT_FRAME_FAIL = 7,    /* either: this connection failed here, and why */
+};
+
+/* A record: type, length of the value, value; padded to 4 bytes. Unknown types are skipped. */
+struct sxt_wire_tlv {
+	uint16_t type; /* enum sxt_tlv_type */
+	uint16_t length;
+};
+SXT_ASSERT_SIZE(struct sxt_wire_tlv, 4);
+
+enum sxt_tlv_type {
+	SXT_TLV_PROCESS = 1,  /* uuid of the process that sends */
+	SXT_TLV_TOKEN = 2,    /* token out of the handle */
+	SXT_TLV_HOST = 3,     /* host name and process id as text, for messages */
+	SXT_TLV_RELEASE = 4,  /* Sextant's version as text, for messages */
+	SXT_TLV_PATH = 5,     /* struct sxt_wire_path, one per path */
+	SXT_TLV_RING = 6,     /* struct sxt_wire_memory: the sender's clear-to-send ring */
+	SXT_TLV_RECORDS = 7,  /* struct sxt_wire_memory: the receiver's size records */
+	SXT_TLV_PROGRESS = 8, /* struct sxt_wire_progress, in CLOSE */
+	SXT_TLV_ERROR = 9,    /* uint32 errno, then text */
+};
+
+/* One end of one queue pair. */
+struct sxt_wire_path {
+	uint32_t qpn;
+	uint32_t psn;
+	uint8_t gid[16];
+	uint16_t lid;
+	uint8_t link_layer; /* IBV_LINK_LAYER_INFINIBAND 1, IBV_LINK_LAYER_ETHERNET 2 */
+	uint8_t mtu;        /* enum ibv_mtu */
+	uint8_t gid_type;   /* 0 IB, 1 RoCE v1, 2 RoCE v2 */
+	uint8_t port_num;
+	uint16_t reserved;
+	uint32_t max_message_log2; /* largest message of the port, as a power of two */
+	uint32_t epoch;
+	char hca[24]; /* HCA name, for messages; terminated */
+};
+SXT_ASSERT_SIZE(struct sxt_wire_path, 64);
+SXT_ASSERT_OFFSET(struct sxt_wire_path, gid, 8);
+SXT_ASSERT_OFFSET(struct sxt_wire_path, hca, 40);
+
+#define SXT_PORTS_MAX 8 /* physical ports of one virtual NIC, ABI v12 */
+
+/* Memory that the peer writes. */
+struct sxt_wire_memory {
+	uint64_t addr;
+	uint32_t bytes;
+	uint32_t rkeys_cnt;
+	uint32_t rkeys[SXT_PORTS_MAX]; /* one per path's port, in the order of the paths */
+};
+SXT_ASSERT_SIZE(struct sxt_wire_memory, 48);
+
+/* How far a connection got when it was closed in order. */
+struct sxt_wire_progress {
+	uint64_t cts_posted;     /* clear-to-send entries ever written */
+	uint64_t messages_taken; /* messages with an immediate that arrived whole */
+};
+SXT_ASSERT_SIZE(struct sxt_wire_progress, 16);
+
+/*
+ * Clear-to-send: one per member of a receive, written by the receiver into the sender's ring.
+ * The whole line arrives at once on an HCA; sequence is last so that a reader that sees it with
+ * an acquire load sees the rest. sequence = 1 + the entry's running number; its place in the ring
+ * is that number modulo the ring's length.
+ */
+struct sxt_wire_cts {
+	uint64_t addr;
+	uint32_t rkeys[SXT_PORTS_MAX];
+	uint32_t tag;
+	uint32_t size_low;   /* bits 0..31 of the buffer's size */
+	uint16_t size_high;  /* bits 32..40 in the low 9; flags SXT_CTS_* above */
+	uint16_t handle;     /* the receiver's open member */
+	uint16_t max_chunks; /* receive work requests granted: 1..4096 */
+	uint8_t generation;  /* of the handle, modulo SXT_IMM_GENERATIONS */
+	uint8_t group;       /* low 4 bits: members of the group; high 4: this one's place */
+	uint64_t sequence;
+};
+SXT_ASSERT_SIZE(struct sxt_wire_cts, 64);
+SXT_ASSERT_OFFSET(struct sxt_wire_cts, rkeys, 8);
+SXT_ASSERT_OFFSET(struct sxt_wire_cts, tag, 40);
+SXT_ASSERT_OFFSET(struct sxt_wire_cts, handle, 50);
+SXT_ASSERT_OFFSET(struct sxt_wire_cts, sequence, 56);
+
+#define SXT_CTS_SIZE_HIGH_MASK 0x01ffu
+#define SXT_CTS_WANT_IMM       0x0200u /* the receiver waits for an immediate */
+#define SXT_MESSAGE_BYTES_MAX  (1ull << 40)
+
+/*
+ * Immediate: handle:16 generation:2 record:1 index:12 last:1, most significant first, in host
+ * order before htonl(). index counts the message's chunks, last marks its final one, record says
+ * that the payload is a struct sxt_wire_record and not data.
+ */
+#define SXT_IMM_GENERATIONS  4u
+#define SXT_IMM_HANDLE_SHIFT 16
+#define SXT_IMM_GEN_SHIFT    14
+#define SXT_IMM_RECORD       (1u << 13)
+#define SXT_IMM_INDEX_SHIFT  1
+#define SXT_IMM_INDEX_MASK   0xfffu
+#define SXT_IMM_LAST         1u
+#define SXT_CHUNKS_MAX       4096u
+
+/* Size record: the whole message's size where the immediate's own write carries no data. */
+struct sxt_wire_record {
+	uint64_t size_and_generation; /* size in the low 48 bits, generation above */
+};
+SXT_ASSERT_SIZE(struct sxt_wire_record, 8);
+
+#endif
