@@ -1,0 +1,123 @@
+/*
+ * conn.h - one connection: what both ends share, and how connecting, the data path and the
+ * watcher meet in it. The ends themselves are in send.c and recv.c.
+ */
+#ifndef SXT_IB_CONN_H
+#define SXT_IB_CONN_H
+
+#include "core/list.h"
+#include "ib/context.h"
+#include "ib/ib.h"
+#include "ib/wire.h"
+
+#include <stdatomic.h>
+
+struct sxt_port;
+struct sxt_side;
+
+enum sxt_conn_kind {
+	SXT_CONN_SEND,
+	SXT_CONN_RECV
+};
+
+/* Notes left for the data path by other threads; taken under the owner word. */
+#define SXT_NOTE_PEER_CLOSED 0x1u /* peer_progress is valid */
+#define SXT_NOTE_FAILED      0x2u /* note_error is valid: peer said FAIL, peer dead, QP fatal */
+
+/*
+ * First member of both ends, so that NCCL's comm pointer is one of these whatever the end.
+ *
+ * error is sticky: the first one is logged with its cause and every later call returns it.
+ */
+struct sxt_conn {
+	/* Hot, under the owner word. */
+	struct sxt_context *ctx;
+	struct ibv_qp *qp;
+	struct sxt_cq *cq;
+	int error;           /* 0 or negative errno */
+	uint32_t slot;       /* in ctx->conns */
+	uint8_t kind;        /* enum sxt_conn_kind */
+	uint8_t peer_closed; /* the peer's orderly end was taken from the notes */
+	uint16_t generation; /* of the slot's use, in wr_id, against stale completions */
+
+	/* Written by the watcher, read by the data path when ctx->mailbox says so. */
+	_Alignas(SXT_CACHELINE) _Atomic uint32_t notes;
+	int note_error;
+	struct sxt_wire_progress peer_progress;
+
+	/* Cold. */
+	_Alignas(SXT_CACHELINE) struct sxt_port *port;
+	struct sxt_side *side;   /* reference held; NULL before the channel exists */
+	uint32_t id;             /* our number of it on the side channel, unique in the process */
+	uint32_t peer_id;        /* the peer's, 0 until known */
+	uint32_t cq_completions; /* room taken in cq */
+	int tclass;
+	struct sxt_list side_node; /* in the side channel's connections */
+	struct sxt_list ctx_node;  /* in ctx->pending, or alone */
+	void *connecting;          /* connect.c's state while it is being made, else NULL */
+	struct sxt_wire_path local;
+	struct sxt_wire_path peer;
+	char peer_name[96]; /* "host:pid hca", for messages */
+};
+
+/**
+ * sxt_conn_create() - an end with its memory, its slot and its queue pair in INIT.
+ * @ctx: its context. @port: the local port. @kind: which end.
+ * @out: set on success; local is filled with QP number, random PSN, address; sxt_conn_close() or
+ * sxt_conn_destroy() frees it.
+ * Path: slow, registers memory. Return: 0, -ENOMEM or the error of a verb (logged).
+ */
+SXT_MUST_CHECK int sxt_conn_create(struct sxt_context *ctx, struct sxt_port *port,
+				   enum sxt_conn_kind kind, struct sxt_conn **out);
+
+/**
+ * sxt_conn_memory() - the memory of ours that the peer writes: a send end's clear-to-send ring, a
+ * receive end's size records.
+ * @conn: either end. @out: filled.
+ */
+void sxt_conn_memory(const struct sxt_conn *conn, struct sxt_wire_memory *out);
+
+/**
+ * sxt_conn_start() - join the queue pair with the peer's: to RTR and RTS, receives posted.
+ * @conn: from sxt_conn_create(). @peer: its path. @memory: the peer's ring or size records.
+ * Path: slow. Return: 0, -EPROTO if the peer's facts cannot be used, or the error of a verb
+ * (logged).
+ */
+SXT_MUST_CHECK int sxt_conn_start(struct sxt_conn *conn, const struct sxt_wire_path *peer,
+				  const struct sxt_wire_memory *memory);
+
+/**
+ * sxt_conn_progress_get() - how far this end got, for the CLOSE frame.
+ * @conn: either end; the caller holds the owner word. @out: filled.
+ */
+void sxt_conn_progress_get(const struct sxt_conn *conn, struct sxt_wire_progress *out);
+
+/**
+ * sxt_conn_destroy() - free an end: queue pair to ERROR, its completions drained within a bounded
+ * time, all memory back. Tells the peer nothing: that is sxt_conn_close().
+ * @conn: NULL and half-made ones are fine. Waits for the owner word.
+ */
+void sxt_conn_destroy(struct sxt_conn *conn);
+
+/**
+ * sxt_conn_fail() - make an error sticky, log it once with its cause, tell the peer.
+ * @conn: the connection; the caller holds the owner word. @error: negative errno.
+ * @fmt: what happened and what to do; the connection's name is put before it.
+ * Return: conn->error (the first error wins).
+ */
+SXT_COLD int sxt_conn_fail(struct sxt_conn *conn, int error, const char *fmt, ...) SXT_PRINTF(3, 4);
+
+/**
+ * sxt_conn_note() - leave a note for the data path from another thread.
+ * @conn: the connection; note_error or peer_progress were written before for the bits given.
+ * @notes: SXT_NOTE_* bits.
+ */
+void sxt_conn_note(struct sxt_conn *conn, uint32_t notes);
+
+/**
+ * sxt_context_read_notes() - act on the notes of every connection of a context.
+ * @ctx: its mailbox was seen set; the caller holds the owner word. Clears the mailbox.
+ */
+SXT_COLD void sxt_context_read_notes(struct sxt_context *ctx);
+
+#endif
