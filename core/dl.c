@@ -22,8 +22,8 @@ static const char *loader_words(void)
 	return text != NULL ? text : "no reason given by the loader";
 }
 
-int sxt_dl_open(const char *file, const struct sxt_dl_symbol *symbols, size_t symbols_cnt,
-		void *table, void **handle_out, char *why, size_t why_bytes)
+int sxt_dl_open(const char *file, const struct sxt_dl_symbol *symbols, void *table,
+		void **handle_out, char *why, size_t why_bytes)
 {
 	void *handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
 
@@ -31,7 +31,7 @@ int sxt_dl_open(const char *file, const struct sxt_dl_symbol *symbols, size_t sy
 		snprintf(why, why_bytes, "%s", loader_words());
 		return -ENOENT;
 	}
-	for (size_t i = 0; i < symbols_cnt; i++) {
+	for (size_t i = 0; symbols[i].name != NULL; i++) {
 		if (look_up(handle, &symbols[i]) == NULL && !symbols[i].optional) {
 			snprintf(why, why_bytes, "%s has no %s: %s", file, symbols[i].name,
 				 loader_words());
@@ -39,7 +39,7 @@ int sxt_dl_open(const char *file, const struct sxt_dl_symbol *symbols, size_t sy
 			return -ENOSYS;
 		}
 	}
-	for (size_t i = 0; i < symbols_cnt; i++) {
+	for (size_t i = 0; symbols[i].name != NULL; i++) {
 		void *address = look_up(handle, &symbols[i]);
 
 		/* POSIX lets an object pointer from dlsym() hold a function's address. */

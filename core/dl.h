@@ -18,16 +18,15 @@ struct sxt_dl_symbol {
 
 /**
  * sxt_dl_open() - open a library and fill a table from it.
- * @file: as dlopen() takes it. @symbols, @symbols_cnt: what to look up.
+ * @file: as dlopen() takes it. @symbols: what to look up, closed by a row without a name.
  * @table: pointers are written on success only.
  * @handle_out: give to sxt_dl_close(); set on success only.
  * @why, @why_bytes: on failure, the loader's own words.
  * Path: slow, runs constructors. Return: 0, -ENOENT when the file cannot be opened, -ENOSYS when
  * a symbol that is not optional is missing.
  */
-SXT_MUST_CHECK int sxt_dl_open(const char *file, const struct sxt_dl_symbol *symbols,
-			       size_t symbols_cnt, void *table, void **handle_out, char *why,
-			       size_t why_bytes);
+SXT_MUST_CHECK int sxt_dl_open(const char *file, const struct sxt_dl_symbol *symbols, void *table,
+			       void **handle_out, char *why, size_t why_bytes);
 
 /**
  * sxt_dl_close() - close a library opened by sxt_dl_open().
