@@ -35,11 +35,11 @@ static error_t parse_arg(int key, char *arg, struct argp_state *state)
 
 static json_t *row_json(const struct sxt_opt *opt, const char *value)
 {
-	json_t *row = json_pack("{s:s, s:s, s:s, s:b, s:s, s:s}", "name", opt->env, "value", value,
-				"default",
-				opt->kind == SXT_OPT_STR ? opt->default_str : opt->default_text,
-				"set", sxt_env_get(opt->env) != NULL, "unit", opt->unit, "doc",
-				opt->doc);
+	json_t *row =
+		json_pack("{s:s, s:s, s:s, s:b, s:s, s:s}", "name", opt->env, "value", value,
+			  "default",
+			  opt->kind == SXT_OPT_STR ? opt->default_str : opt->default_text, "set",
+			  sxt_env_get(opt->env) != NULL, "unit", opt->unit, "doc", opt->doc);
 
 	if (row != NULL && opt->kind != SXT_OPT_STR) {
 		json_object_set_new(row, "min", json_integer(opt->min));
@@ -109,9 +109,9 @@ int sxt_cmd_env(int argc, char **argv)
 		{0},
 	};
 	static const struct argp argp = {
-		options, parse_arg, NULL,
-		"List every setting: name, value in this environment, range and meaning.",
-		NULL,    NULL,      NULL,
+		.options = options,
+		.parser = parse_arg,
+		.doc = "List every setting: name, value in this environment, range and meaning.",
 	};
 	struct env_args args = {0};
 	struct sxt_config config;

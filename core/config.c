@@ -25,23 +25,34 @@ extern char **environ;
 #undef SXT_OPT
 #undef SXT_KNOWN
 
-#define KIND_u32         SXT_OPT_U32
-#define KIND_i32         SXT_OPT_I32
-#define KIND_bool        SXT_OPT_BOOL
-#define KIND_str         SXT_OPT_STR
-#define DEF_NUM_u32(def) (def)
-#define DEF_NUM_i32(def) (def)
+#define KIND_u32          SXT_OPT_U32
+#define KIND_i32          SXT_OPT_I32
+#define KIND_bool         SXT_OPT_BOOL
+#define KIND_str          SXT_OPT_STR
+#define DEF_NUM_u32(def)  (def)
+#define DEF_NUM_i32(def)  (def)
 #define DEF_NUM_bool(def) (def)
-#define DEF_NUM_str(def) 0
-#define DEF_STR_u32(def) NULL
-#define DEF_STR_i32(def) NULL
+#define DEF_NUM_str(def)  0
+#define DEF_STR_u32(def)  NULL
+#define DEF_STR_i32(def)  NULL
 #define DEF_STR_bool(def) NULL
-#define DEF_STR_str(def) (def)
+#define DEF_STR_str(def)  (def)
 
 const struct sxt_opt sxt_opts[] = {
-#define SXT_OPT(kind, field, env, def, min, max, unit, doc)                                   \
-	{KIND_##kind, #field, env,  #def, DEF_STR_##kind(def), DEF_NUM_##kind(def), min, max, \
-	 unit,        doc,    offsetof(struct sxt_config, field)},
+#define SXT_OPT(kind_, field_, env_, def_, min_, max_, unit_, doc_) \
+	{                                                           \
+		.kind = KIND_##kind_,                               \
+		.field = #field_,                                   \
+		.env = env_,                                        \
+		.default_text = #def_,                              \
+		.default_str = DEF_STR_##kind_(def_),               \
+		.default_num = DEF_NUM_##kind_(def_),               \
+		.min = min_,                                        \
+		.max = max_,                                        \
+		.unit = unit_,                                      \
+		.doc = doc_,                                        \
+		.offset = offsetof(struct sxt_config, field_),      \
+	},
 #define SXT_KNOWN(env)
 #include "core/config.def"
 #undef SXT_OPT
@@ -88,8 +99,8 @@ static void explain_number(const struct sxt_opt *opt, int rc, char *why, size_t 
 		 rc == -ERANGE ? "out of range" : "not a number", opt->min, opt->max, unit);
 }
 
-int sxt_opt_parse(const struct sxt_opt *opt, const char *text, struct sxt_config *config,
-		  char *why, size_t why_bytes)
+int sxt_opt_parse(const struct sxt_opt *opt, const char *text, struct sxt_config *config, char *why,
+		  size_t why_bytes)
 {
 	void *field = (char *)config + opt->offset;
 	int64_t value;

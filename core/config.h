@@ -12,7 +12,12 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-enum sxt_opt_kind { SXT_OPT_U32, SXT_OPT_I32, SXT_OPT_BOOL, SXT_OPT_STR };
+enum sxt_opt_kind {
+	SXT_OPT_U32,
+	SXT_OPT_I32,
+	SXT_OPT_BOOL,
+	SXT_OPT_STR
+};
 
 #define SXT_OPT_TYPE_u32  uint32_t
 #define SXT_OPT_TYPE_i32  int32_t

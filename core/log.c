@@ -136,13 +136,12 @@ bool sxt_log_allow(struct sxt_log_limit *limit, uint64_t now_ns, uint64_t interv
 	uint64_t next = atomic_load_explicit(&limit->next_ns, memory_order_relaxed);
 
 	/* Relaxed: only the winner of the exchange speaks, and nothing else hangs on the order. */
-	if (now_ns < next || !atomic_compare_exchange_strong_explicit(
-				     &limit->next_ns, &next, now_ns + interval_ns,
-				     memory_order_relaxed, memory_order_relaxed)) {
+	if (now_ns < next ||
+	    !atomic_compare_exchange_strong_explicit(&limit->next_ns, &next, now_ns + interval_ns,
+						     memory_order_relaxed, memory_order_relaxed)) {
 		atomic_fetch_add_explicit(&limit->suppressed_cnt, 1, memory_order_relaxed);
 		return false;
 	}
-	*suppressed_out =
-		atomic_exchange_explicit(&limit->suppressed_cnt, 0, memory_order_relaxed);
+	*suppressed_out = atomic_exchange_explicit(&limit->suppressed_cnt, 0, memory_order_relaxed);
 	return true;
 }

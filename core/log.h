@@ -29,11 +29,11 @@ typedef void (*sxt_log_sink_fn)(enum sxt_log_level level, const char *file, int 
 /* Lines above this level are dropped before they are formatted. */
 extern _Atomic int sxt_log_max_level;
 
-#define SXT_LOG(level, ...)                                                                \
-	do {                                                                               \
-		if ((int)(level) <=                                                        \
-		    atomic_load_explicit(&sxt_log_max_level, memory_order_relaxed))        \
-			sxt_log_emit((level), __FILE__, __LINE__, __VA_ARGS__);            \
+#define SXT_LOG(level, ...)                                                         \
+	do {                                                                        \
+		if ((int)(level) <=                                                 \
+		    atomic_load_explicit(&sxt_log_max_level, memory_order_relaxed)) \
+			sxt_log_emit((level), __FILE__, __LINE__, __VA_ARGS__);     \
 	} while (0)
 
 /**
