@@ -55,6 +55,13 @@ SXT_MUST_CHECK int sxt_ib_get(struct sxt_ib **out);
 void sxt_ib_put(struct sxt_ib *ib);
 
 /**
+ * sxt_ib_stop() - join the watcher thread and nothing else, at process exit, when connections may
+ * still be in use by threads that never end. The transport makes no new connection afterwards.
+ * @ib: the transport. Thread: the one that runs exit(). May be called more than once.
+ */
+void sxt_ib_stop(struct sxt_ib *ib);
+
+/**
  * sxt_ib_nics_cnt() - how many NICs NCCL is offered.
  * @ib: the transport. Thread: any. Return: at least 1.
  */

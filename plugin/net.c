@@ -1,0 +1,334 @@
+/*
+ * net.c - process state, communicators, devices, connections: the slow half of the network
+ * plugin. NCCL's init and service threads.
+ */
+#include "plugin/net.h"
+
+#include "core/log.h"
+#include "core/status.h"
+#include "ib/ib.h"
+#include "plugin/logger.h"
+#include "plugin/result.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+/* What NCCL gets as ctx. tclass stays first: NCCL's RMA transport takes ctx for a pointer to it. */
+struct net_ctx {
+	int tclass;
+	struct sxt_ib *ib;
+	struct sxt_context *context;
+};
+SXT_ASSERT_OFFSET(struct net_ctx, tclass, 0);
+
+/*
+ * devices() and getProperties() name no communicator, and v6 to v10 never do: they mean the
+ * transport that the last init opened. users counts communicators, plus one for v6 to v10, which
+ * have no finalize.
+ */
+static struct {
+	pthread_mutex_t lock;
+	struct sxt_ib *ib;
+	int users_cnt;
+	bool legacy_user;
+} net_process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Takes one use of the transport. */
+static int process_enter(bool legacy, struct sxt_ib **out)
+{
+	struct sxt_ib *ib;
+	int rc = 0;
+
+	pthread_mutex_lock(&net_process.lock);
+	if (legacy && net_process.legacy_user) {
+		*out = net_process.ib;
+		goto unlock;
+	}
+	rc = sxt_ib_get(&ib);
+	if (rc != 0)
+		goto unlock;
+	net_process.ib = ib;
+	net_process.users_cnt++;
+	net_process.legacy_user = net_process.legacy_user || legacy;
+	*out = ib;
+unlock:
+	pthread_mutex_unlock(&net_process.lock);
+	return rc;
+}
+
+static void process_leave(struct sxt_ib *ib)
+{
+	pthread_mutex_lock(&net_process.lock);
+	net_process.users_cnt--;
+	if (net_process.users_cnt == 0)
+		net_process.ib = NULL;
+	sxt_ib_put(ib);
+	pthread_mutex_unlock(&net_process.lock);
+}
+
+static struct sxt_ib *process_ib(void)
+{
+	struct sxt_ib *ib;
+
+	pthread_mutex_lock(&net_process.lock);
+	ib = net_process.ib;
+	pthread_mutex_unlock(&net_process.lock);
+	return ib;
+}
+
+/* v6 to v10 are unloaded without a word: whatever still runs then must not outlive the process. */
+__attribute__((destructor)) static void process_exit(void)
+{
+	struct sxt_ib *ib = process_ib();
+
+	if (ib != NULL)
+		sxt_ib_stop(ib);
+}
+
+ncclResult_t sxt_net_init(ncclDebugLogger_t logger)
+{
+	struct sxt_ib *ib;
+
+	sxt_logger_set(logger);
+	return sxt_result(process_enter(true, &ib));
+}
+
+ncclResult_t sxt_net_init_v10(ncclDebugLogger_t logger, ncclProfilerCallback_t profiler)
+{
+	(void)profiler;
+	return sxt_net_init(logger);
+}
+
+ncclResult_t sxt_net_init_ctx(void **ctx, uint64_t comm_id, struct nccl_net_comm_config *config,
+			      ncclDebugLogger_t logger, ncclProfilerCallback_t profiler)
+{
+	struct net_ctx *made;
+	int rc;
+
+	(void)comm_id;
+	(void)profiler;
+	sxt_logger_set(logger);
+	made = calloc(1, sizeof(*made));
+	if (made == NULL)
+		return sxt_result(-ENOMEM);
+	made->tclass = config != NULL ? config->trafficClass : SXT_TCLASS_DEFAULT;
+	rc = process_enter(false, &made->ib);
+	if (rc != 0)
+		goto fail;
+	rc = sxt_context_create(made->ib, made->tclass, &made->context);
+	if (rc != 0)
+		goto fail;
+	*ctx = made;
+	return ncclSuccess;
+fail:
+	if (made->ib != NULL)
+		process_leave(made->ib);
+	free(made);
+	return sxt_result(rc);
+}
+
+ncclResult_t sxt_net_finalize(void *ctx)
+{
+	struct net_ctx *made = ctx;
+
+	if (made == NULL)
+		return ncclSuccess;
+	sxt_context_destroy(made->context);
+	process_leave(made->ib);
+	free(made);
+	return ncclSuccess;
+}
+
+ncclResult_t sxt_net_devices(int *ndev)
+{
+	struct sxt_ib *ib = process_ib();
+
+	if (ib == NULL)
+		return sxt_result(-ENODEV);
+	*ndev = sxt_ib_nics_cnt(ib);
+	return ncclSuccess;
+}
+
+ncclResult_t sxt_net_properties(int dev, struct nccl_net_props_v12 *props)
+{
+	struct sxt_ib *ib = process_ib();
+	struct sxt_nic_props nic;
+	int rc = ib != NULL ? sxt_ib_nic_props(ib, dev, &nic) : -ENODEV;
+
+	if (rc != 0)
+		return sxt_result(rc);
+	*props = (struct nccl_net_props_v12){
+		.name = (char *)nic.name,
+		.pciPath = (char *)nic.pci_path,
+		.guid = nic.guid,
+		.ptrSupport = NCCL_PTR_HOST,
+		.regIsGlobal = 1,
+		.forceFlush = 0,
+		.speed = (int)nic.speed_mbps,
+		.port = nic.port,
+		.latency = 0,
+		.maxComms = nic.max_conns,
+		.maxRecvs = SXT_RECVS_MAX,
+		.netDeviceType = NCCL_NET_DEVICE_HOST,
+		.netDeviceVersion = 0,
+		.vProps = {.ndevs = 1, .devs = {dev}},
+		.maxP2pBytes = nic.max_message_bytes,
+		.maxCollBytes = nic.max_message_bytes,
+		.maxMultiRequestSize = 1,
+		.railId = NCCL_NET_UNDEFINED,
+		.planeId = NCCL_NET_UNDEFINED,
+	};
+	return ncclSuccess;
+}
+
+static ncclResult_t net_listen(struct sxt_ib *ib, struct sxt_context *context, int dev,
+			       void *handle, void **listen_comm)
+{
+	struct sxt_listener *listener;
+	int rc = ib != NULL ? sxt_listen(ib, context, dev, handle, &listener) : -ENODEV;
+
+	if (rc == 0)
+		*listen_comm = listener;
+	return sxt_result(rc);
+}
+
+ncclResult_t sxt_net_listen(int dev, void *handle, void **listen_comm)
+{
+	return net_listen(process_ib(), NULL, dev, handle, listen_comm);
+}
+
+ncclResult_t sxt_net_listen_ctx(void *ctx, int dev, void *handle, void **listen_comm)
+{
+	struct net_ctx *made = ctx;
+
+	return net_listen(made->ib, made->context, dev, handle, listen_comm);
+}
+
+/* "Call again" is success with a NULL comm. */
+static ncclResult_t polled(int rc, struct sxt_conn *conn, void **comm)
+{
+	if (rc == 0)
+		*comm = conn;
+	else
+		*comm = NULL;
+	return rc == -EAGAIN ? ncclSuccess : sxt_result(rc);
+}
+
+static ncclResult_t legacy_connect(int dev, int tclass, void *handle, void **send_comm)
+{
+	struct sxt_ib *ib = process_ib();
+	struct sxt_conn *conn = NULL;
+	int rc = ib != NULL ? sxt_connect(ib, NULL, dev, tclass, handle, &conn) : -ENODEV;
+
+	return polled(rc, conn, send_comm);
+}
+
+ncclResult_t sxt_net_connect_v6(int dev, void *handle, void **send_comm)
+{
+	return legacy_connect(dev, SXT_TCLASS_DEFAULT, handle, send_comm);
+}
+
+ncclResult_t sxt_net_connect_v7(int dev, void *handle, void **send_comm,
+				struct nccl_net_device_handle **dev_comm)
+{
+	(void)dev_comm;
+	return legacy_connect(dev, SXT_TCLASS_DEFAULT, handle, send_comm);
+}
+
+ncclResult_t sxt_net_connect_v10(int dev, struct nccl_net_comm_config *config, void *handle,
+				 void **send_comm, struct nccl_net_device_handle **dev_comm)
+{
+	(void)dev_comm;
+	return legacy_connect(dev, config != NULL ? config->trafficClass : SXT_TCLASS_DEFAULT,
+			      handle, send_comm);
+}
+
+ncclResult_t sxt_net_connect_ctx(void *ctx, int dev, void *handle, void **send_comm,
+				 struct nccl_net_device_handle **dev_comm)
+{
+	struct net_ctx *made = ctx;
+	struct sxt_conn *conn = NULL;
+	int rc = sxt_connect(made->ib, made->context, dev, made->tclass, handle, &conn);
+
+	(void)dev_comm;
+	return polled(rc, conn, send_comm);
+}
+
+ncclResult_t sxt_net_accept_v6(void *listen_comm, void **recv_comm)
+{
+	struct sxt_conn *conn = NULL;
+	int rc = sxt_accept(listen_comm, &conn);
+
+	return polled(rc, conn, recv_comm);
+}
+
+ncclResult_t sxt_net_accept(void *listen_comm, void **recv_comm,
+			    struct nccl_net_device_handle **dev_comm)
+{
+	(void)dev_comm;
+	return sxt_net_accept_v6(listen_comm, recv_comm);
+}
+
+ncclResult_t sxt_net_close_conn(void *comm)
+{
+	sxt_conn_close(comm);
+	return ncclSuccess;
+}
+
+ncclResult_t sxt_net_close_listen(void *listen_comm)
+{
+	sxt_listener_close(listen_comm);
+	return ncclSuccess;
+}
+
+static ncclResult_t reg_mr(void *comm, const struct sxt_mr_spec *spec, int type, void **mhandle)
+{
+	struct sxt_mr *mr;
+	int rc;
+
+	if (type != NCCL_PTR_HOST) {
+		SXT_LOG(SXT_LOG_WARN,
+			"registering %p (%llu bytes) as memory type %d: only host memory (%d) is "
+			"supported, as getProperties said",
+			spec->addr, (unsigned long long)spec->bytes, type, NCCL_PTR_HOST);
+		return sxt_result(-EOPNOTSUPP);
+	}
+	rc = sxt_mr_get(comm, spec, &mr);
+	if (rc == 0)
+		*mhandle = mr;
+	return sxt_result(rc);
+}
+
+ncclResult_t sxt_net_reg_mr(void *comm, void *data, size_t bytes, int type, void **mhandle)
+{
+	const struct sxt_mr_spec spec = {.addr = data, .bytes = bytes, .dmabuf_fd = -1};
+
+	return reg_mr(comm, &spec, type, mhandle);
+}
+
+ncclResult_t sxt_net_reg_mr_int(void *comm, void *data, int bytes, int type, void **mhandle)
+{
+	if (bytes < 0) {
+		SXT_LOG(SXT_LOG_WARN, "registering %p: size %d is negative", data, bytes);
+		return sxt_result(-EINVAL);
+	}
+	return sxt_net_reg_mr(comm, data, (size_t)bytes, type, mhandle);
+}
+
+ncclResult_t sxt_net_reg_mr_dmabuf(void *comm, void *data, size_t bytes, int type, uint64_t offset,
+				   int fd, void **mhandle)
+{
+	const struct sxt_mr_spec spec = {.addr = data,
+					 .bytes = bytes,
+					 .dmabuf_fd = fd,
+					 .dmabuf_offset = offset};
+
+	return reg_mr(comm, &spec, type, mhandle);
+}
+
+ncclResult_t sxt_net_dereg_mr(void *comm, void *mhandle)
+{
+	sxt_mr_put(comm, mhandle);
+	return ncclSuccess;
+}

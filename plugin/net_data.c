@@ -1,0 +1,108 @@
+/*
+ * net_data.c - isend, irecv, iflush, test of every version: the hot half of the network plugin.
+ * NCCL's progress thread; nothing here allocates, locks, logs or calls the system.
+ */
+#include "plugin/net.h"
+
+#include "ib/ib.h"
+#include "plugin/result.h"
+
+#include <errno.h>
+
+SXT_ASSERT_SIZE(size_t, sizeof(uint64_t)); /* size arrays are passed on as they are */
+
+/* "Not now" is success with a NULL request. */
+static inline ncclResult_t started(int rc, struct sxt_request *made, void **request)
+{
+	if (SXT_LIKELY(rc == 0)) {
+		*request = made;
+		return ncclSuccess;
+	}
+	*request = NULL;
+	return rc == -EAGAIN ? ncclSuccess : sxt_result(rc);
+}
+
+ncclResult_t sxt_net_isend_v9(void *send_comm, void *data, size_t bytes, int tag, void *mhandle,
+			      void **request)
+{
+	struct sxt_request *made = NULL;
+	int rc = sxt_send(send_comm, data, bytes, (uint32_t)tag, mhandle, &made);
+
+	return started(rc, made, request);
+}
+
+ncclResult_t sxt_net_isend(void *send_comm, void *data, size_t bytes, int tag, void *mhandle,
+			   void *phandle, void **request)
+{
+	(void)phandle;
+	return sxt_net_isend_v9(send_comm, data, bytes, tag, mhandle, request);
+}
+
+ncclResult_t sxt_net_isend_int(void *send_comm, void *data, int bytes, int tag, void *mhandle,
+			       void **request)
+{
+	if (bytes < 0)
+		return sxt_result(-EINVAL);
+	return sxt_net_isend_v9(send_comm, data, (size_t)bytes, tag, mhandle, request);
+}
+
+ncclResult_t sxt_net_irecv_v9(void *recv_comm, int n, void **data, size_t *sizes, int *tags,
+			      void **mhandles, void **request)
+{
+	const struct sxt_recv_spec spec = {
+		.cnt = n,
+		.data = data,
+		.bytes = sizes,
+		.tags = tags,
+		.mrs = (struct sxt_mr *const *)mhandles,
+		.optional = *request == NCCL_NET_OPTIONAL_RECV && n == 1,
+	};
+	struct sxt_request *made = NULL;
+	int rc = sxt_recv(recv_comm, &spec, &made);
+
+	return started(rc, made, request);
+}
+
+ncclResult_t sxt_net_irecv(void *recv_comm, int n, void **data, size_t *sizes, int *tags,
+			   void **mhandles, void **phandles, void **request)
+{
+	(void)phandles;
+	return sxt_net_irecv_v9(recv_comm, n, data, sizes, tags, mhandles, request);
+}
+
+ncclResult_t sxt_net_irecv_int(void *recv_comm, int n, void **data, int *sizes, int *tags,
+			       void **mhandles, void **request)
+{
+	size_t bytes[SXT_RECVS_MAX];
+
+	if (n < 1 || n > SXT_RECVS_MAX)
+		return sxt_result(-EINVAL);
+	for (int i = 0; i < n; i++) {
+		if (sizes[i] < 0)
+			return sxt_result(-EINVAL);
+		bytes[i] = (size_t)sizes[i];
+	}
+	*request = NULL; /* these versions know no optional receives: what comes in means nothing */
+	return sxt_net_irecv_v9(recv_comm, n, data, bytes, tags, mhandles, request);
+}
+
+ncclResult_t sxt_net_iflush(void *recv_comm, int n, void **data, int *sizes, void **mhandles,
+			    void **request)
+{
+	(void)recv_comm;
+	(void)n;
+	(void)data;
+	(void)sizes;
+	(void)mhandles;
+	*request = NULL;
+	return ncclSuccess;
+}
+
+ncclResult_t sxt_net_test(void *request, int *done, int *sizes)
+{
+	bool is_done = false;
+	int rc = sxt_test(request, &is_done, sizes);
+
+	*done = is_done;
+	return SXT_LIKELY(rc == 0) ? ncclSuccess : sxt_result(rc);
+}

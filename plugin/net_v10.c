@@ -1,0 +1,35 @@
+/*
+ * net_v10.c - version 10 of NCCL's network interface: its properties and its table.
+ */
+#include "plugin/net.h"
+#include "plugin/props.h"
+
+static ncclResult_t get_properties(int dev, struct nccl_net_props_v9 *props)
+{
+	struct nccl_net_props_v12 newest;
+	ncclResult_t result = sxt_net_properties(dev, &newest);
+
+	if (result == ncclSuccess)
+		SXT_PROPS_COPY_V9(props, &newest);
+	return result;
+}
+
+const struct nccl_net_v10 ncclNetPlugin_v10 = {
+	.name = SXT_NET_NAME,
+	.init = sxt_net_init_v10,
+	.devices = sxt_net_devices,
+	.getProperties = get_properties,
+	.listen = sxt_net_listen,
+	.connect = sxt_net_connect_v10,
+	.accept = sxt_net_accept,
+	.regMr = sxt_net_reg_mr,
+	.regMrDmaBuf = sxt_net_reg_mr_dmabuf,
+	.deregMr = sxt_net_dereg_mr,
+	.isend = sxt_net_isend,
+	.irecv = sxt_net_irecv,
+	.iflush = sxt_net_iflush,
+	.test = sxt_net_test,
+	.closeSend = sxt_net_close_conn,
+	.closeRecv = sxt_net_close_conn,
+	.closeListen = sxt_net_close_listen,
+};
