@@ -1,0 +1,481 @@
+/*
+ * test_net.c - the seven tables over a scripted transport: structs are translated whole, "not
+ * now" is a NULL with success, errors come out as NCCL's codes, nothing is passed on unchecked.
+ */
+#include "ib/ib.h"
+#include "plugin/nccl/net.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* The scripted transport: what the next call answers, what the last call was given. */
+static struct {
+	int rc;
+	int gets_cnt;
+	int puts_cnt;
+	int contexts_cnt;
+	struct sxt_context *context;
+	int tclass;
+	uint64_t bytes[SXT_RECVS_MAX];
+	int cnt;
+	bool optional;
+	int closed_cnt;
+} fake;
+
+static char an_object[8]; /* stands for whatever the transport hands out */
+
+int sxt_ib_get(struct sxt_ib **out)
+{
+	if (fake.rc != 0)
+		return fake.rc;
+	fake.gets_cnt++;
+	*out = (struct sxt_ib *)an_object;
+	return 0;
+}
+
+void sxt_ib_put(struct sxt_ib *ib)
+{
+	assert_ptr_equal(ib, an_object);
+	fake.puts_cnt++;
+}
+
+void sxt_ib_stop(struct sxt_ib *ib)
+{
+	(void)ib;
+}
+
+int sxt_ib_nics_cnt(const struct sxt_ib *ib)
+{
+	(void)ib;
+	return 3;
+}
+
+int sxt_ib_nic_props(struct sxt_ib *ib, int dev, struct sxt_nic_props *out)
+{
+	(void)ib;
+	if (dev < 0 || dev >= 3)
+		return -EINVAL;
+	*out = (struct sxt_nic_props){
+		.name = "sxt_mlx5_0",
+		.pci_path = "/sys/devices/pci0000:00/0000:00:01.0",
+		.guid = 0x1122334455667788ull,
+		.speed_mbps = 400000,
+		.port = 2,
+		.max_conns = 65536,
+		.max_message_bytes = 1ull << 36,
+	};
+	return 0;
+}
+
+int sxt_context_create(struct sxt_ib *ib, int tclass, struct sxt_context **out)
+{
+	(void)ib;
+	fake.tclass = tclass;
+	if (fake.rc != 0)
+		return fake.rc;
+	fake.contexts_cnt++;
+	*out = (struct sxt_context *)an_object;
+	return 0;
+}
+
+void sxt_context_destroy(struct sxt_context *ctx)
+{
+	assert_ptr_equal(ctx, an_object);
+	fake.contexts_cnt--;
+}
+
+int sxt_listen(struct sxt_ib *ib, struct sxt_context *ctx, int dev, void *handle,
+	       struct sxt_listener **out)
+{
+	(void)ib;
+	(void)dev;
+	(void)handle;
+	fake.context = ctx;
+	if (fake.rc != 0)
+		return fake.rc;
+	*out = (struct sxt_listener *)an_object;
+	return 0;
+}
+
+void sxt_listener_close(struct sxt_listener *listener)
+{
+	(void)listener;
+	fake.closed_cnt++;
+}
+
+int sxt_connect(struct sxt_ib *ib, struct sxt_context *ctx, int dev, int tclass, void *handle,
+		struct sxt_conn **out)
+{
+	(void)ib;
+	(void)dev;
+	(void)handle;
+	fake.context = ctx;
+	fake.tclass = tclass;
+	if (fake.rc != 0)
+		return fake.rc;
+	*out = (struct sxt_conn *)an_object;
+	return 0;
+}
+
+int sxt_accept(struct sxt_listener *listener, struct sxt_conn **out)
+{
+	(void)listener;
+	if (fake.rc != 0)
+		return fake.rc;
+	*out = (struct sxt_conn *)an_object;
+	return 0;
+}
+
+void sxt_conn_close(struct sxt_conn *conn)
+{
+	(void)conn;
+	fake.closed_cnt++;
+}
+
+int sxt_mr_get(struct sxt_conn *conn, const struct sxt_mr_spec *spec, struct sxt_mr **out)
+{
+	(void)conn;
+	fake.bytes[0] = spec->bytes;
+	if (fake.rc != 0)
+		return fake.rc;
+	*out = (struct sxt_mr *)an_object;
+	return 0;
+}
+
+void sxt_mr_put(struct sxt_conn *conn, struct sxt_mr *mr)
+{
+	(void)conn;
+	(void)mr;
+}
+
+int sxt_send(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag, struct sxt_mr *mr,
+	     struct sxt_request **out)
+{
+	(void)conn;
+	(void)data;
+	(void)tag;
+	(void)mr;
+	fake.bytes[0] = bytes;
+	if (fake.rc != 0)
+		return fake.rc;
+	*out = (struct sxt_request *)an_object;
+	return 0;
+}
+
+int sxt_recv(struct sxt_conn *conn, const struct sxt_recv_spec *spec, struct sxt_request **out)
+{
+	(void)conn;
+	fake.cnt = spec->cnt;
+	fake.optional = spec->optional;
+	memcpy(fake.bytes, spec->bytes, (size_t)spec->cnt * sizeof(spec->bytes[0]));
+	if (fake.rc != 0)
+		return fake.rc;
+	*out = (struct sxt_request *)an_object;
+	return 0;
+}
+
+int sxt_test(struct sxt_request *request, bool *done_out, int *sizes)
+{
+	(void)request;
+	if (fake.rc != 0)
+		return fake.rc;
+	*done_out = true;
+	if (sizes != NULL)
+		sizes[0] = 77;
+	return 0;
+}
+
+static void quiet_logger(int level, unsigned long flags, const char *file, int line,
+			 const char *fmt, ...)
+{
+	(void)level;
+	(void)flags;
+	(void)file;
+	(void)line;
+	(void)fmt;
+}
+
+static int reset_fake(void **state)
+{
+	(void)state;
+	memset(&fake, 0, sizeof(fake));
+	return 0;
+}
+
+#define ASSERT_PROPS_COMMON(props)                                      \
+	do {                                                            \
+		assert_string_equal((props)->name, "sxt_mlx5_0");       \
+		assert_non_null((props)->pciPath);                      \
+		assert_int_equal((props)->guid, 0x1122334455667788ull); \
+		assert_int_equal((props)->ptrSupport, NCCL_PTR_HOST);   \
+		assert_int_equal((props)->speed, 400000);               \
+		assert_int_equal((props)->port, 2);                     \
+		assert_true((props)->latency == 0);                     \
+		assert_int_equal((props)->maxComms, 65536);             \
+		assert_int_equal((props)->maxRecvs, 8);                 \
+	} while (0)
+
+#define ASSERT_PROPS_V7(props)                                                  \
+	do {                                                                    \
+		ASSERT_PROPS_COMMON(props);                                     \
+		assert_int_equal((props)->netDeviceType, NCCL_NET_DEVICE_HOST); \
+		assert_int_equal((props)->netDeviceVersion, 0);                 \
+	} while (0)
+
+#define ASSERT_PROPS_V9(props)                                       \
+	do {                                                         \
+		ASSERT_PROPS_V7(props);                              \
+		assert_int_equal((props)->regIsGlobal, 1);           \
+		assert_int_equal((props)->forceFlush, 0);            \
+		assert_int_equal((props)->vProps.ndevs, 1);          \
+		assert_int_equal((props)->vProps.devs[0], 1);        \
+		assert_int_equal((props)->maxP2pBytes, 1ull << 36);  \
+		assert_int_equal((props)->maxCollBytes, 1ull << 36); \
+	} while (0)
+
+/* NCCL does not clear the struct, so neither does the test: what stays poisoned was forgotten. */
+#define GET_PROPS(version, props)                                                                  \
+	do {                                                                                       \
+		memset((props), 0xa5, sizeof(*(props)));                                           \
+		assert_int_equal(ncclNetPlugin_v##version.getProperties(1, (props)), ncclSuccess); \
+	} while (0)
+
+static void properties_are_whole_in_every_version(void **state)
+{
+	struct nccl_net_props_v6 v6;
+	struct nccl_net_props_v7 v7;
+	struct nccl_net_props_v8 v8;
+	struct nccl_net_props_v9 v9;
+	struct nccl_net_props_v11 v11;
+	struct nccl_net_props_v12 v12;
+
+	(void)state;
+	assert_int_equal(ncclNetPlugin_v8.init(quiet_logger), ncclSuccess);
+	GET_PROPS(6, &v6);
+	ASSERT_PROPS_COMMON(&v6);
+	GET_PROPS(7, &v7);
+	ASSERT_PROPS_V7(&v7);
+	GET_PROPS(8, &v8);
+	ASSERT_PROPS_V7(&v8);
+	assert_int_equal(v8.regIsGlobal, 1);
+	GET_PROPS(9, &v9);
+	ASSERT_PROPS_V9(&v9);
+	GET_PROPS(10, &v9);
+	ASSERT_PROPS_V9(&v9);
+	GET_PROPS(11, &v11);
+	ASSERT_PROPS_V9(&v11);
+	assert_int_equal(v11.maxMultiRequestSize, 1);
+	GET_PROPS(12, &v12);
+	ASSERT_PROPS_V9(&v12);
+	assert_int_equal(v12.maxMultiRequestSize, 1);
+	assert_int_equal(v12.railId, -1);
+	assert_int_equal(v12.planeId, -1);
+	assert_int_equal(ncclNetPlugin_v12.getProperties(3, &v12), ncclInvalidArgument);
+}
+
+static void not_now_is_success_with_nothing(void **state)
+{
+	void *out = an_object;
+	void *data[1] = {an_object};
+	size_t sizes[1] = {8};
+	int tags[1] = {0};
+	void *mhandles[1] = {an_object};
+
+	(void)state;
+	assert_int_equal(ncclNetPlugin_v8.init(quiet_logger), ncclSuccess);
+	fake.rc = -EAGAIN;
+	assert_int_equal(ncclNetPlugin_v12.isend(an_object, data, 8, 0, an_object, NULL, &out),
+			 ncclSuccess);
+	assert_null(out);
+	out = NULL;
+	assert_int_equal(ncclNetPlugin_v12.irecv(an_object, 1, data, sizes, tags, mhandles, NULL,
+						 &out),
+			 ncclSuccess);
+	assert_null(out);
+	out = an_object;
+	assert_int_equal(ncclNetPlugin_v12.accept(an_object, &out, NULL), ncclSuccess);
+	assert_null(out);
+	out = an_object;
+	assert_int_equal(ncclNetPlugin_v9.connect(0, an_object, &out, NULL), ncclSuccess);
+	assert_null(out);
+}
+
+static void errors_come_out_as_nccls_codes(void **state)
+{
+	int done = 1;
+
+	(void)state;
+	fake.rc = -EREMOTEIO;
+	assert_int_equal(ncclNetPlugin_v12.test(an_object, &done, NULL), ncclRemoteError);
+	assert_int_equal(done, 0);
+	fake.rc = -EMSGSIZE;
+	assert_int_equal(ncclNetPlugin_v12.test(an_object, &done, NULL), ncclInvalidUsage);
+	fake.rc = -ENOMEM;
+	assert_int_equal(ncclNetPlugin_v12.test(an_object, &done, NULL), ncclSystemError);
+	fake.rc = -12345;
+	assert_int_equal(ncclNetPlugin_v12.test(an_object, &done, NULL), ncclInternalError);
+}
+
+static void only_v9_and_later_know_optional_receives(void **state)
+{
+	void *request = NCCL_NET_OPTIONAL_RECV;
+	void *data[2] = {an_object, an_object};
+	int int_sizes[2] = {8, 16};
+	size_t sizes[2] = {8, 16};
+	int tags[2] = {0, 1};
+	void *mhandles[2] = {an_object, an_object};
+
+	(void)state;
+	ncclNetPlugin_v8.irecv(an_object, 1, data, int_sizes, tags, mhandles, &request);
+	assert_false(fake.optional);
+	request = NCCL_NET_OPTIONAL_RECV;
+	ncclNetPlugin_v9.irecv(an_object, 1, data, sizes, tags, mhandles, &request);
+	assert_true(fake.optional);
+	request = NCCL_NET_OPTIONAL_RECV;
+	ncclNetPlugin_v12.irecv(an_object, 2, data, sizes, tags, mhandles, NULL, &request);
+	assert_false(fake.optional);
+	assert_int_equal(fake.bytes[1], 16);
+}
+
+static void int_sizes_are_checked(void **state)
+{
+	void *request = NULL;
+	void *mhandle = NULL;
+	void *data[1] = {an_object};
+	int sizes[1] = {-1};
+	int tags[1] = {0};
+	void *mhandles[1] = {an_object};
+
+	(void)state;
+	assert_int_equal(ncclNetPlugin_v6.isend(an_object, data, -1, 0, NULL, &request),
+			 ncclInvalidArgument);
+	assert_int_equal(ncclNetPlugin_v6.irecv(an_object, 1, data, sizes, tags, mhandles,
+						&request),
+			 ncclInvalidArgument);
+	assert_int_equal(ncclNetPlugin_v6.irecv(an_object, 9, data, sizes, tags, mhandles,
+						&request),
+			 ncclInvalidArgument);
+	assert_int_equal(ncclNetPlugin_v6.irecv(an_object, 0, data, sizes, tags, mhandles,
+						&request),
+			 ncclInvalidArgument);
+	assert_int_equal(ncclNetPlugin_v7.regMr(an_object, data, -5, NCCL_PTR_HOST, &mhandle),
+			 ncclInvalidArgument);
+}
+
+static void sizes_beyond_int_pass_whole(void **state)
+{
+	void *request = NULL;
+	void *mhandle = NULL;
+
+	(void)state;
+	ncclNetPlugin_v9.isend(an_object, an_object, 3ull << 30, 0, an_object, &request);
+	assert_int_equal(fake.bytes[0], 3ull << 30);
+	ncclNetPlugin_v8.regMr(an_object, an_object, 3ull << 30, NCCL_PTR_HOST, &mhandle);
+	assert_int_equal(fake.bytes[0], 3ull << 30);
+}
+
+static void gpu_memory_is_refused_while_it_is_not_offered(void **state)
+{
+	void *mhandle = NULL;
+
+	(void)state;
+	assert_int_equal(ncclNetPlugin_v12.regMr(an_object, an_object, 64, NCCL_PTR_CUDA, &mhandle),
+			 ncclInvalidUsage);
+	assert_null(mhandle);
+}
+
+static void a_communicator_is_a_context_that_starts_with_its_traffic_class(void **state)
+{
+	struct nccl_net_comm_config config = {.trafficClass = 106};
+	void *listen_comm = NULL;
+	void *ctx = NULL;
+	char handle[128];
+
+	(void)state;
+	assert_int_equal(ncclNetPlugin_v12.init(&ctx, 1, &config, quiet_logger, NULL), ncclSuccess);
+	assert_int_equal(*(int *)ctx, 106);
+	*(int *)ctx = 7; /* as NCCL's RMA transport does */
+	assert_int_equal(ncclNetPlugin_v12.listen(ctx, 0, handle, &listen_comm), ncclSuccess);
+	assert_ptr_equal(fake.context, an_object);
+	assert_int_equal(ncclNetPlugin_v12.finalize(ctx), ncclSuccess);
+	assert_int_equal(fake.contexts_cnt, 0);
+	assert_int_equal(fake.puts_cnt, 1);
+}
+
+static void a_failed_init_keeps_nothing(void **state)
+{
+	void *ctx = NULL;
+
+	(void)state;
+	fake.rc = -ENODEV;
+	assert_int_equal(ncclNetPlugin_v12.init(&ctx, 1, NULL, quiet_logger, NULL),
+			 ncclSystemError);
+	assert_null(ctx);
+	assert_int_equal(fake.gets_cnt, fake.puts_cnt);
+}
+
+static void v10_hands_on_the_communicators_traffic_class(void **state)
+{
+	struct nccl_net_comm_config config = {.trafficClass = 41};
+	void *comm = NULL;
+	char handle[128];
+
+	(void)state;
+	assert_int_equal(ncclNetPlugin_v10.init(quiet_logger, NULL), ncclSuccess);
+	assert_int_equal(ncclNetPlugin_v10.connect(0, &config, handle, &comm, NULL), ncclSuccess);
+	assert_int_equal(fake.tclass, 41);
+	assert_null(fake.context);
+}
+
+static void closing_and_flushing_always_succeed(void **state)
+{
+	void *request = an_object;
+
+	(void)state;
+	assert_int_equal(ncclNetPlugin_v12.closeSend(NULL), ncclSuccess);
+	assert_int_equal(ncclNetPlugin_v12.closeRecv(an_object), ncclSuccess);
+	assert_int_equal(ncclNetPlugin_v12.closeListen(NULL), ncclSuccess);
+	assert_int_equal(ncclNetPlugin_v12.deregMr(an_object, NULL), ncclSuccess);
+	assert_int_equal(ncclNetPlugin_v12.finalize(NULL), ncclSuccess);
+	assert_int_equal(ncclNetPlugin_v12.iflush(an_object, 1, NULL, NULL, NULL, &request),
+			 ncclSuccess);
+	assert_null(request);
+}
+
+/* What NCCL 2.30 calls without looking whether it is there. */
+static void members_called_unchecked_are_there(void **state)
+{
+	(void)state;
+	assert_string_equal(ncclNetPlugin_v6.name, "Sextant");
+	assert_string_equal(ncclNetPlugin_v12.name, "Sextant");
+	assert_non_null(ncclNetPlugin_v12.finalize);
+	assert_non_null(ncclNetPlugin_v11.finalize);
+	assert_non_null(ncclNetPlugin_v6.iflush);
+	assert_non_null(ncclNetPlugin_v12.iflush);
+	assert_null(ncclNetPlugin_v12.irecvConsumed); /* else requests would live past test() */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(properties_are_whole_in_every_version, reset_fake),
+		cmocka_unit_test_setup(not_now_is_success_with_nothing, reset_fake),
+		cmocka_unit_test_setup(errors_come_out_as_nccls_codes, reset_fake),
+		cmocka_unit_test_setup(only_v9_and_later_know_optional_receives, reset_fake),
+		cmocka_unit_test_setup(int_sizes_are_checked, reset_fake),
+		cmocka_unit_test_setup(sizes_beyond_int_pass_whole, reset_fake),
+		cmocka_unit_test_setup(gpu_memory_is_refused_while_it_is_not_offered, reset_fake),
+		cmocka_unit_test_setup(
+			a_communicator_is_a_context_that_starts_with_its_traffic_class, reset_fake),
+		cmocka_unit_test_setup(a_failed_init_keeps_nothing, reset_fake),
+		cmocka_unit_test_setup(v10_hands_on_the_communicators_traffic_class, reset_fake),
+		cmocka_unit_test_setup(closing_and_flushing_always_succeed, reset_fake),
+		cmocka_unit_test_setup(members_called_unchecked_are_there, reset_fake),
+	};
+
+	return cmocka_run_group_tests_name("net", tests, NULL, NULL);
+}
