@@ -8,11 +8,12 @@
 #include "core/list.h"
 #include "ib/context.h"
 #include "ib/ib.h"
+#include "ib/port.h"
 #include "ib/wire.h"
 
 #include <stdatomic.h>
 
-struct sxt_port;
+struct sxt_attempt;
 struct sxt_side;
 
 enum sxt_conn_kind {
@@ -47,15 +48,14 @@ struct sxt_conn {
 
 	/* Cold. */
 	_Alignas(SXT_CACHELINE) struct sxt_port *port;
-	struct sxt_side *side;   /* reference held; NULL before the channel exists */
-	uint32_t id;             /* our number of it on the side channel, unique in the process */
-	uint32_t peer_id;        /* the peer's, 0 until known */
-	uint32_t cq_completions; /* room taken in cq */
-	int tclass;
+	struct sxt_side *side;     /* reference held; NULL before the channel exists */
+	uint32_t id;               /* our number of it on the side channel, unique in the process */
+	uint32_t peer_id;          /* the peer's, 0 until known */
+	uint32_t cq_completions;   /* room taken in cq */
+	int tclass;                /* 0..255, set before sxt_conn_start() */
 	struct sxt_list side_node; /* in the side channel's connections */
-	struct sxt_list ctx_node;  /* in ctx->pending, or alone */
-	void *connecting;          /* connect.c's state while it is being made, else NULL */
-	struct sxt_wire_path local;
+	struct sxt_attempt *attempt; /* connect.c's state while it is being made, else NULL */
+	struct sxt_port_place local;
 	struct sxt_wire_path peer;
 	char peer_name[96]; /* "host:pid hca", for messages */
 };
@@ -63,8 +63,8 @@ struct sxt_conn {
 /**
  * sxt_conn_create() - an end with its memory, its slot and its queue pair in INIT.
  * @ctx: its context. @port: the local port. @kind: which end.
- * @out: set on success; local is filled with QP number, random PSN, address; sxt_conn_close() or
- * sxt_conn_destroy() frees it.
+ * @out: set on success; local is filled with QP number, random PSN, address, side_node is alone;
+ * sxt_conn_close() or sxt_conn_destroy() frees it.
  * Path: slow, registers memory. Return: 0, -ENOMEM or the error of a verb (logged).
  */
 SXT_MUST_CHECK int sxt_conn_create(struct sxt_context *ctx, struct sxt_port *port,

@@ -1,0 +1,59 @@
+/*
+ * mr.h - registered memory: a cache of the caller's buffers per HCA, and our own rings.
+ *
+ * The cache is keyed by page range and kind; a range inside one that is registered already is
+ * served by it. Any thread; system calls are made under the device's lock, which the data path
+ * never takes.
+ */
+#ifndef SXT_IB_MR_H
+#define SXT_IB_MR_H
+
+#include "ib/ib.h"
+#include "ib/port.h"
+
+/* The keys stand first: the data path loads them and nothing else. */
+struct sxt_mr {
+	_Alignas(SXT_CACHELINE) uint32_t lkey; /* of the port the connection uses */
+	uint32_t rkeys_cnt;
+	uint32_t rkeys[SXT_PORTS_MAX]; /* zeroes after rkeys_cnt */
+	uint64_t first;                /* address of the first byte covered */
+	uint64_t bytes;                /* covered; more than asked for, to page ends */
+
+	/* Cold, under the device's mr_lock. */
+	_Alignas(SXT_CACHELINE) struct ibv_mr *verbs_mr;
+	uint32_t refs;
+	bool is_dmabuf;
+};
+SXT_ASSERT_OFFSET(struct sxt_mr, lkey, 0);
+
+/**
+ * sxt_mr_register_ring() - register memory of our own, strictly ordered, outside the cache.
+ * @port: whose HCA. @addr, @bytes: the memory. @access: IBV_ACCESS_* flags.
+ * @what: "clear-to-send ring", for messages. @out: set on success; sxt_mr_deregister_ring().
+ * Path: slow. Return: 0, or the error of the verb (logged with what to do).
+ */
+SXT_MUST_CHECK int sxt_mr_register_ring(const struct sxt_port *port, void *addr, size_t bytes,
+					int access, const char *what, struct ibv_mr **out);
+
+/**
+ * sxt_mr_deregister_ring() - undo sxt_mr_register_ring().
+ * @port: as then. @mr: NULL is fine.
+ */
+void sxt_mr_deregister_ring(const struct sxt_port *port, struct ibv_mr *mr);
+
+/**
+ * sxt_mr_cache_get() - find or make a registration that covers a range, on one HCA.
+ * @device: the HCA. @spec: the range. @out: set on success; give back with sxt_mr_cache_put().
+ * Thread: any, takes device->mr_lock. Path: slow. Return: as sxt_mr_get().
+ */
+SXT_MUST_CHECK int sxt_mr_cache_get(struct sxt_device *device, const struct sxt_mr_spec *spec,
+				    struct sxt_mr **out);
+
+/**
+ * sxt_mr_cache_put() - give a registration back; the last one deregisters.
+ * @device: as for sxt_mr_cache_get(). @mr: NULL is fine.
+ * Thread: any, takes device->mr_lock.
+ */
+void sxt_mr_cache_put(struct sxt_device *device, struct sxt_mr *mr);
+
+#endif

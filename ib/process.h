@@ -1,0 +1,55 @@
+/*
+ * process.h - what one process has of the transport: settings, verbs library, ports, watcher.
+ */
+#ifndef SXT_IB_PROCESS_H
+#define SXT_IB_PROCESS_H
+
+#include "core/config.h"
+#include "core/list.h"
+#include "core/sys.h"
+#include "ib/ib.h"
+#include "ib/port.h"
+#include "ib/verbs.h"
+#include "ib/wire.h"
+
+#include <sys/types.h>
+
+struct sxt_watcher;
+
+struct sxt_ib {
+	const struct sxt_sys *sys;
+	const struct sxt_config *config;
+	const struct sxt_verbs *verbs;
+	pid_t pid; /* a forked child may not use what it inherited */
+	uint8_t process[SXT_UUID_BYTES];
+	char host[64];
+	struct sxt_list devices; /* struct sxt_device */
+	struct sxt_port **ports; /* what NCCL numbers as devices */
+	int ports_cnt;
+	struct sxt_watcher *watcher;
+	/* Where the singleton keeps what sxt_ib_get() made itself. */
+	struct sxt_config own_config;
+	struct sxt_verbs own_verbs;
+};
+
+/* What a transport is made from; all of it outlives the transport. */
+struct sxt_ib_parts {
+	const struct sxt_sys *sys;
+	const struct sxt_config *config;
+	const struct sxt_verbs *verbs;
+};
+
+/**
+ * sxt_ib_create() - a transport of given parts, apart from the process's own; tests use it.
+ * @parts: kept by reference. @out: set on success; sxt_ib_destroy() frees it.
+ * Path: slow. Return: as sxt_ib_get().
+ */
+SXT_MUST_CHECK int sxt_ib_create(const struct sxt_ib_parts *parts, struct sxt_ib **out);
+
+/**
+ * sxt_ib_destroy() - free a transport; its contexts, listeners and connections must be gone.
+ * @ib: NULL is fine. Thread: any but the watcher, joins it.
+ */
+void sxt_ib_destroy(struct sxt_ib *ib);
+
+#endif
