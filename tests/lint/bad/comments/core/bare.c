@@ -1,0 +1,6 @@
+#include "core/bare.h"
+
+// a comment of the wrong kind
+int sxt_bare;
+
+/* ------------------------------ */

@@ -1,0 +1,1 @@
+/* Another file's name - or none at all. */

@@ -1,0 +1,4 @@
+/*
+ * net.h - NCCL's own prototypes are NCCL's to describe.
+ */
+int ncclThing(void);

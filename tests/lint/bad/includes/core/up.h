@@ -1,0 +1,4 @@
+/*
+ * up.h - the own header of up.c.
+ */
+#include <infiniband/verbs.h>

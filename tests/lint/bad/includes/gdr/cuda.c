@@ -1,0 +1,4 @@
+/*
+ * cuda.c - the one file that may see CUDA.
+ */
+#include <cuda.h>

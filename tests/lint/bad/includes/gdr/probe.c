@@ -1,0 +1,4 @@
+/*
+ * probe.c - may not see CUDA.
+ */
+#include <cuda.h>

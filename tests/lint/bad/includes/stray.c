@@ -1,0 +1,1 @@
+/* stray.c - in no room. */

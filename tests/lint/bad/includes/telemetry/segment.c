@@ -1,0 +1,4 @@
+/*
+ * segment.c - never calls up.
+ */
+#include "gdr/probe.h"
