@@ -23,6 +23,7 @@ int sxt_sysfs_read(const char *root, const char *path, char *out, size_t out_byt
 	char name[PATH_MAX];
 	char buf[4096];
 	ssize_t got;
+	size_t len;
 	int fd;
 	int rc = full_path(root, path, name);
 
@@ -37,8 +38,11 @@ int sxt_sysfs_read(const char *root, const char *path, char *out, size_t out_byt
 	if (rc != 0)
 		return rc;
 	buf[got] = '\0';
-	buf[strcspn(buf, "\n")] = '\0';
-	snprintf(out, out_bytes, "%s", buf);
+	len = strcspn(buf, "\n");
+	if (len >= out_bytes)
+		return -ENAMETOOLONG;
+	memcpy(out, buf, len);
+	out[len] = '\0';
 	return 0;
 }
 
