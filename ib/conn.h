@@ -12,6 +12,7 @@
 #include "ib/wire.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 struct sxt_attempt;
 struct sxt_side;
@@ -26,20 +27,40 @@ enum sxt_conn_kind {
 #define SXT_NOTE_FAILED      0x2u /* note_error is valid: peer said FAIL, peer dead, QP fatal */
 
 /*
+ * A completion error that the peer's own words may still explain. An error of which the peer is
+ * the likely cause is not reported before its CLOSE or FAIL had time to come over the side
+ * channel: a queue pair goes away faster than a frame travels.
+ */
+struct sxt_conn_fault {
+	uint64_t report_ns; /* reported when no word came by then */
+	uint64_t bytes;     /* of the request */
+	uint32_t tag;
+	uint32_t vendor;
+	uint8_t status; /* enum ibv_wc_status */
+	uint8_t wr_kind;
+	bool worked;        /* something was acknowledged or arrived before */
+	uint32_t flush_cnt; /* flushed after it, or before any cause was seen */
+};
+
+/*
  * First member of both ends, so that NCCL's comm pointer is one of these whatever the end.
  *
  * error is sticky: the first one is logged with its cause and every later call returns it.
  */
 struct sxt_conn {
-	/* Hot, under the owner word. */
+	/* Hot, under the owner word (free_requests: by the one thread that drives this end). */
 	struct sxt_context *ctx;
 	struct ibv_qp *qp;
 	struct sxt_cq *cq;
+	uint64_t wr_tail; /* generation and slot as every wr_id carries them */
+	struct sxt_request *free_requests;
 	int error;           /* 0 or negative errno */
 	uint32_t slot;       /* in ctx->conns */
 	uint8_t kind;        /* enum sxt_conn_kind */
+	uint8_t attention;   /* error, peer_closed or suspect is set */
 	uint8_t peer_closed; /* the peer's orderly end was taken from the notes */
-	uint16_t generation; /* of the slot's use, in wr_id, against stale completions */
+	uint8_t suspect;     /* fault is valid and not reported yet */
+	uint16_t generation; /* of the slot's use, against stale completions */
 
 	/* Written by the watcher, read by the data path when ctx->mailbox says so. */
 	_Alignas(SXT_CACHELINE) _Atomic uint32_t notes;
@@ -57,8 +78,12 @@ struct sxt_conn {
 	struct sxt_attempt *attempt; /* connect.c's state while it is being made, else NULL */
 	struct sxt_port_place local;
 	struct sxt_wire_path peer;
+	bool has_slot;
+	struct sxt_conn_fault fault;
 	char peer_name[96]; /* "host:pid hca", for messages */
 };
+SXT_ASSERT_LINE(struct sxt_conn, notes);
+SXT_ASSERT_LINE(struct sxt_conn, port);
 
 /**
  * sxt_conn_create() - an end with its memory, its slot and its queue pair in INIT.

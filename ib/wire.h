@@ -126,10 +126,10 @@ struct sxt_wire_memory {
 };
 SXT_ASSERT_SIZE(struct sxt_wire_memory, 48);
 
-/* How far a connection got when it was closed in order. */
+/* How far a connection got when it was closed in order, as each end counts it. */
 struct sxt_wire_progress {
-	uint64_t cts_posted;     /* clear-to-send entries ever written */
-	uint64_t messages_taken; /* messages with an immediate that arrived whole */
+	uint64_t cts_posted;     /* clear-to-send entries written; by the sender: used up */
+	uint64_t messages_taken; /* with an immediate: arrived whole; by the sender: acknowledged */
 };
 SXT_ASSERT_SIZE(struct sxt_wire_progress, 16);
 
@@ -159,6 +159,7 @@ SXT_ASSERT_OFFSET(struct sxt_wire_cts, sequence, 56);
 
 #define SXT_CTS_SIZE_HIGH_MASK 0x01ffu
 #define SXT_CTS_WANT_IMM       0x0200u /* the receiver waits for an immediate */
+#define SXT_CTS_OPTIONAL       0x0400u /* nobody waits for the message; WANT_IMM asks for proof */
 #define SXT_MESSAGE_BYTES_MAX  (1ull << 40)
 
 /*
