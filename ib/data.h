@@ -1,0 +1,322 @@
+/*
+ * data.h - what send.c, recv.c, progress.c and their cold companions share: work-request numbers,
+ * requests, both ends. Private to the data path; everything is under the context's owner word
+ * unless said otherwise.
+ */
+#ifndef SXT_IB_DATA_H
+#define SXT_IB_DATA_H
+
+#include "ib/conn.h"
+#include "ib/mr.h"
+
+#include <arpa/inet.h>
+#include <limits.h>
+
+/*
+ * Memory of ours per end, one path, in bytes (the provider's queues come on top). The bar is
+ * 48 KiB for either end.
+ *
+ *                                send end      receive end
+ *   end with its templates           1024             1152
+ *   requests of 64                  16384             2048   256 and 32
+ *   members of 32                                     8192   256
+ *   registered: CTS ring            16384
+ *               CTS shadow                           16384
+ *               size records                          4096   2048, and to the page's end
+ *   sum                             33792            31872
+ */
+#define SXT_RING_ENTRIES  256u
+#define SXT_MEMBERS_MAX   256u /* SXT_REQUESTS_MAX * SXT_RECVS_MAX; handles are below */
+#define SXT_SENDS_MAX     256u /* requests of a send end: one per member the peer can open */
+#define SXT_MEMBER_CHUNKS 64u  /* chunks of one message: bits of sxt_member.chunks */
+#define SXT_NONE          0xffffu
+
+/* Depths asked of the queue pairs; the spare send is for the marker that closing posts. */
+#define SXT_SEND_SQ_DEPTH  256u
+#define SXT_SEND_RQ_DEPTH  1u
+#define SXT_RECV_SQ_DEPTH  128u
+#define SXT_RECV_SQ_USABLE (SXT_RECV_SQ_DEPTH - 1)
+#define SXT_RECV_RQ_DEPTH  288u
+#define SXT_RECV_BATCH     16u
+
+/* A CTS in so many asks for a completion, so that the send queue drains. */
+#define SXT_CTS_SIGNAL_EVERY 16u
+/* Entries posted without asking for proof of consumption before an optional one asks. */
+#define SXT_CREDIT_EVERY (SXT_RING_ENTRIES / 4)
+
+/* wr_id = kind:8 index:16 generation:16 slot:24, most significant first. */
+#define SXT_WR_KIND_SHIFT       56
+#define SXT_WR_INDEX_SHIFT      40
+#define SXT_WR_GENERATION_SHIFT 24
+#define SXT_WR_TAIL_MASK        0xffffffffffull
+#define SXT_WR_SLOT_MASK        0xffffffu
+
+enum sxt_wr_kind {
+	SXT_WR_SEND = 1,     /* last or only chunk of a message; index: its request */
+	SXT_WR_CHUNK,        /* earlier chunk, unsignaled: completes only in error */
+	SXT_WR_CTS,          /* index: ring position after it, modulo 2^16 */
+	SXT_WR_CTS_OPTIONAL, /* index: the receive it completes */
+	SXT_WR_RECV,         /* a posted receive */
+	SXT_WR_DRAIN         /* marker of closing */
+};
+
+static inline uint64_t sxt_wr_id(const struct sxt_conn *conn, enum sxt_wr_kind kind, uint32_t index)
+{
+	return (uint64_t)kind << SXT_WR_KIND_SHIFT | (uint64_t)index << SXT_WR_INDEX_SHIFT |
+	       conn->wr_tail;
+}
+
+#define SXT_REQ_ACTIVE   0x1u
+#define SXT_REQ_IMM      0x2u /* send: carries an immediate and an ordinal */
+#define SXT_REQ_OPTIONAL 0x4u
+
+/* One line, so that starting and finishing touch one. */
+struct sxt_request {
+	struct sxt_conn *conn;
+	_Atomic uint8_t done; /* released by who drains, acquired by test */
+	uint8_t cnt;          /* sizes to report: members, 1 for a send */
+	uint8_t flags;        /* SXT_REQ_* */
+	uint8_t open;         /* receive: members not whole yet */
+	uint16_t index;       /* in the end's table */
+	uint16_t wrs;         /* send: send-queue entries its completion frees */
+	union {
+		int sizes[SXT_RECVS_MAX];
+		struct {
+			int size;
+			uint32_t tag;
+			uint64_t bytes;
+			uint32_t ordinal; /* among messages with an immediate */
+		} sent;
+		struct sxt_request *next; /* while free */
+	};
+	uint64_t ring_end; /* receive: ring position after its entries */
+	uint64_t reserved;
+};
+SXT_ASSERT_SIZE(struct sxt_request, 64);
+
+/* One message the receiver waits for; its index is the handle of the wire. */
+struct sxt_member {
+	uint64_t chunks;     /* bit per chunk that came */
+	uint64_t bytes;      /* arrived */
+	uint16_t request;    /* its receive, SXT_NONE when only proof is waited for */
+	uint16_t ring_begin; /* position of its group's first entry, modulo 2^16 */
+	uint16_t next_free;
+	uint8_t place;      /* in its group */
+	uint8_t generation; /* modulo SXT_IMM_GENERATIONS, one further at each use */
+	uint8_t granted;    /* chunks it may come in: receives reserved for it */
+	uint8_t arrived;    /* of them */
+	uint8_t expected;   /* chunks it comes in, 0 until the last one says */
+	uint8_t open;       /* in use */
+};
+SXT_ASSERT_SIZE(struct sxt_member, 32);
+
+/*
+ * Invariants: sq_used is the sum of wrs over requests posted and not completed, and at most
+ * SXT_SEND_SQ_DEPTH; ring entries below head are used up; group_cnt is 0 until every member of the
+ * oldest group has been seen.
+ */
+struct sxt_send_end {
+	struct sxt_conn conn;
+
+	/* Hot. */
+	_Alignas(SXT_CACHELINE) struct sxt_wire_cts *ring; /* written by the peer */
+	uint64_t head;        /* position of the oldest group's first entry */
+	uint32_t used_mask;   /* members of that group already taken */
+	uint32_t group_cnt;   /* its members, 0 while unknown */
+	uint32_t sq_used;     /* send-queue entries not proven free */
+	uint32_t ordinal;     /* of the next message with an immediate */
+	uint64_t chunk_bytes; /* the largest write, a power of two from 128 */
+	struct sxt_request *requests;
+	struct ibv_sge sge; /* template, with wr */
+	_Alignas(SXT_CACHELINE) struct ibv_send_wr wr;
+	bool acked_any; /* some write was acknowledged */
+
+	/* Cold. */
+	_Alignas(SXT_CACHELINE) struct ibv_mr *ring_mr;
+	void *memory;
+};
+SXT_ASSERT_LINE(struct sxt_send_end, ring);
+SXT_ASSERT_LINE(struct sxt_send_end, wr);
+_Static_assert(sizeof(struct sxt_send_end) <= 1024, "budget above");
+
+/*
+ * Positions count ring entries since the start. Invariants: consumed <= posted <= consumed +
+ * SXT_RING_ENTRIES; acked <= posted <= acked + SXT_RECV_SQ_USABLE, which bounds the send queue
+ * (an entry takes at most one work request) and keeps a shadow slot from being filled again while
+ * a write of it is in flight; rq_reserved <= rq_posted, so that no message ever meets an empty
+ * receive queue.
+ */
+struct sxt_recv_end {
+	struct sxt_conn conn;
+
+	/* Hot. */
+	_Alignas(SXT_CACHELINE) uint64_t posted; /* position of the next entry */
+	uint64_t consumed;                       /* entries below are proven used up */
+	uint64_t acked;                          /* entries below are proven written */
+	uint64_t asked;    /* position after the last entry that wants proof */
+	uint64_t signaled; /* position after the last signaled one */
+	uint64_t messages_taken;
+	uint32_t rq_posted;
+	uint32_t rq_reserved;
+	uint16_t members_free; /* first of the free list, SXT_NONE at its end */
+	uint16_t members_free_cnt;
+	uint8_t chunk_log2; /* of the largest write */
+	uint8_t can_inline; /* one entry fits in a work request */
+	_Alignas(SXT_CACHELINE) struct sxt_member *members;
+	struct sxt_wire_cts *shadow;
+	struct sxt_request *requests;
+	uint64_t ring_addr; /* the peer's ring */
+	struct ibv_sge sge; /* template, with wr */
+	uint32_t records_rkey;
+	uint32_t lkey; /* of the shadow */
+	_Alignas(SXT_CACHELINE) struct ibv_send_wr wr;
+	_Alignas(SXT_CACHELINE) struct sxt_wire_cts cts; /* inline entries are made here */
+
+	/* Cold. */
+	_Alignas(SXT_CACHELINE) struct sxt_wire_record *records; /* written by the peer */
+	struct ibv_mr *records_mr;
+	struct ibv_mr *shadow_mr;
+	void *memory;
+	bool drain_seen;
+};
+SXT_ASSERT_LINE(struct sxt_recv_end, posted);
+SXT_ASSERT_LINE(struct sxt_recv_end, members);
+SXT_ASSERT_LINE(struct sxt_recv_end, wr);
+SXT_ASSERT_LINE(struct sxt_recv_end, cts);
+_Static_assert(sizeof(struct sxt_recv_end) <= 1152, "budget above");
+
+static inline struct sxt_send_end *sxt_send_end(struct sxt_conn *conn)
+{
+	return SXT_CONTAINER_OF(conn, struct sxt_send_end, conn);
+}
+
+static inline struct sxt_recv_end *sxt_recv_end(struct sxt_conn *conn)
+{
+	return SXT_CONTAINER_OF(conn, struct sxt_recv_end, conn);
+}
+
+/* NCCL's sizes are int; more is told as the most. */
+static inline int sxt_size_saturate(uint64_t bytes)
+{
+	return bytes > INT_MAX ? INT_MAX : (int)bytes;
+}
+
+static inline struct sxt_request *sxt_request_take(struct sxt_conn *conn)
+{
+	struct sxt_request *request = conn->free_requests;
+
+	conn->free_requests = request->next;
+	return request;
+}
+
+static inline void sxt_request_give(struct sxt_request *request)
+{
+	request->flags = 0;
+	request->next = request->conn->free_requests;
+	request->conn->free_requests = request;
+}
+
+static inline void sxt_request_finish(struct sxt_request *request)
+{
+	/* Pairs with the acquire in sxt_test(): whoever sees done sees the sizes. */
+	atomic_store_explicit(&request->done, 1, memory_order_release);
+}
+
+/**
+ * sxt_data_drain() - take completions of a connection's CQ, at most SXT_DRAIN_MAX, and act on them
+ * whatever connection of the context they belong to.
+ * @conn: the connection; the caller holds the owner word. Path: hot.
+ * Return: how many were taken.
+ */
+int sxt_data_drain(struct sxt_conn *conn);
+
+/**
+ * sxt_recv_arrived() - act on a receive completion without error.
+ * @end: its end. @wc: the completion. Path: hot.
+ */
+void sxt_recv_arrived(struct sxt_recv_end *end, const struct ibv_wc *wc);
+
+/**
+ * sxt_recv_fill() - post receives in batches while one fits.
+ * @end: the end. Path: hot, once in SXT_RECV_BATCH messages. Return: 0, or the negative errno of
+ * ibv_post_recv().
+ */
+SXT_MUST_CHECK int sxt_recv_fill(struct sxt_recv_end *end);
+
+/**
+ * sxt_conn_attend() - what a connection with its attention flag up answers.
+ * @conn: the connection; the caller holds the owner word and has just drained the CQ or is about
+ * to start something new.
+ * @request: the one asked about, not done; NULL for a new one.
+ * Return: 0 to go on, -EAGAIN for not now, else the connection's error.
+ */
+SXT_COLD int sxt_conn_attend(struct sxt_conn *conn, const struct sxt_request *request);
+
+/**
+ * sxt_conn_completion_error() - act on a completion in error: keep the books, remember the cause.
+ * @conn: whose it is. @wc: the completion.
+ */
+SXT_COLD void sxt_conn_completion_error(struct sxt_conn *conn, const struct ibv_wc *wc);
+
+/* What is wrong with an immediate, for the message. */
+enum sxt_imm_problem {
+	SXT_IMM_NO_MEMBER,
+	SXT_IMM_OLD,
+	SXT_IMM_CHUNK,
+	SXT_IMM_STALE_RECORD,
+	SXT_IMM_OPCODE
+};
+
+/**
+ * sxt_recv_bad_imm() - fail a connection over a receive completion that fits nothing open.
+ * @end: the end. @wc: the completion. @problem: why.
+ */
+SXT_COLD void sxt_recv_bad_imm(struct sxt_recv_end *end, const struct ibv_wc *wc,
+			       enum sxt_imm_problem problem);
+
+/**
+ * sxt_conn_post_failed() - fail a connection whose work request was refused.
+ * @conn: the connection. @rc: what ibv_post_send() or ibv_post_recv() answered.
+ * @what: "a clear-to-send". Return: the connection's error.
+ */
+SXT_COLD int sxt_conn_post_failed(struct sxt_conn *conn, int rc, const char *what);
+
+/**
+ * sxt_conn_misuse() - fail a connection over a call its end cannot serve: the wrong end, or bytes
+ * without a registration.
+ * @conn: the connection. @bytes: of the message. Return: the connection's error.
+ */
+SXT_COLD int sxt_conn_misuse(struct sxt_conn *conn, uint64_t bytes);
+
+/**
+ * sxt_conn_poll_failed() - fail a connection whose completion queue cannot be read.
+ * @conn: the connection. @rc: what ibv_poll_cq() answered.
+ */
+SXT_COLD void sxt_conn_poll_failed(struct sxt_conn *conn, int rc);
+
+/**
+ * sxt_send_closed() - fail a sending end whose peer closed before it took the message.
+ * @end: the end. Return: the connection's error.
+ */
+SXT_COLD int sxt_send_closed(struct sxt_send_end *end);
+
+/**
+ * sxt_send_too_large() - fail a connection over a message larger than the receive posted for it.
+ * @end: the end. @cts: the receive. @bytes: the message's. Return: the connection's error.
+ */
+SXT_COLD int sxt_send_too_large(struct sxt_send_end *end, const struct sxt_wire_cts *cts,
+				uint64_t bytes);
+
+/**
+ * sxt_send_bad_cts() - fail a connection over a clear-to-send entry that makes no sense.
+ * @end: the end. @cts: the entry. Return: the connection's error.
+ */
+SXT_COLD int sxt_send_bad_cts(struct sxt_send_end *end, const struct sxt_wire_cts *cts);
+
+/**
+ * sxt_recv_bad_spec() - fail a connection over a receive that cannot be served.
+ * @end: the end. @spec: the receive. Return: the connection's error.
+ */
+SXT_COLD int sxt_recv_bad_spec(struct sxt_recv_end *end, const struct sxt_recv_spec *spec);
+
+#endif

@@ -1,0 +1,416 @@
+/*
+ * fault.c - what goes wrong on the data path, in words: completion errors with the one hint the
+ * evidence supports, peers that closed, messages that do not fit. Cold; under the owner word.
+ */
+#include "core/log.h"
+#include "core/status.h"
+#include "core/sys.h"
+#include "ib/data.h"
+#include "ib/process.h"
+#include "ib/side.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TEXT_BYTES 768
+#define HINT_BYTES 256
+#define GID_BYTES  64
+
+/* Time for the peer's own CLOSE or FAIL to come by the side channel. */
+#define GRACE_NS SXT_NS_PER_SEC
+
+int sxt_conn_fail(struct sxt_conn *conn, int error, const char *fmt, ...)
+{
+	char text[TEXT_BYTES];
+	va_list args;
+
+	if (conn->error != 0)
+		return conn->error;
+	conn->error = error;
+	conn->attention = 1;
+	va_start(args, fmt);
+	sxt_ignore(vsnprintf(text, sizeof(text), fmt, args));
+	va_end(args);
+	SXT_LOG(SXT_LOG_ERROR, "%s: %s %s: %s", conn->port->label,
+		conn->kind == SXT_CONN_SEND ? "sending to" : "receiving from", conn->peer_name,
+		text);
+	sxt_side_tell_failed(conn, error, text);
+	return error;
+}
+
+static const char *wr_name(uint8_t wr_kind)
+{
+	switch ((enum sxt_wr_kind)wr_kind) {
+	case SXT_WR_SEND:
+	case SXT_WR_CHUNK:
+		return "RDMA write of a message";
+	case SXT_WR_CTS:
+	case SXT_WR_CTS_OPTIONAL:
+		return "RDMA write of a clear-to-send";
+	case SXT_WR_RECV:
+		return "receive";
+	case SXT_WR_DRAIN:
+		return "closing marker";
+	}
+	return "work request";
+}
+
+static bool is_link_local(const uint8_t *gid)
+{
+	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
+}
+
+static bool is_ipv4(const uint8_t *gid)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	return memcmp(gid, mapped, sizeof(mapped)) == 0;
+}
+
+/* A /24 is a guess, and the hint is worded as one. */
+static bool subnets_differ(const uint8_t *a, const uint8_t *b)
+{
+	return is_ipv4(a) && is_ipv4(b) && memcmp(a, b, 15) != 0;
+}
+
+static void retry_hint(const struct sxt_conn *conn, char *out)
+{
+	const struct sxt_config *config = conn->ctx->ib->config;
+	double seconds = 4.096e-6 * (double)(1ull << config->ib_timeout) * config->ib_retry_cnt;
+	const char *hint = "nothing ever got through: check that both ports are on one network "
+			   "and that its MTU fits";
+
+	if (conn->fault.worked)
+		hint = "it worked before: look for a peer that died, a link that went down, or an "
+		       "outage longer than the retries (NCCL_IB_TIMEOUT)";
+	else if (conn->local.path.link_layer == IBV_LINK_LAYER_ETHERNET &&
+		 is_link_local(conn->local.path.gid))
+		hint = "the local GID is link-local and cannot be routed: choose another with "
+		       "NCCL_IB_GID_INDEX";
+	else if (subnets_differ(conn->local.path.gid, conn->peer.gid))
+		hint = "the two addresses look like different subnets: check the route between "
+		       "them, or keep rails apart (NCCL_CROSS_NIC=0)";
+	sxt_ignore(snprintf(out, HINT_BYTES, "time-out %u, %u retries (about %.3g s); %s",
+			    config->ib_timeout, config->ib_retry_cnt, seconds, hint));
+}
+
+static const char *fixed_hint(uint8_t status)
+{
+	switch (status) {
+	case IBV_WC_WR_FLUSH_ERR:
+		return "the queue pair failed without naming a cause: look for device or port "
+		       "events in this log and the peer's";
+	case IBV_WC_LOC_PROT_ERR:
+		return "the local buffer's registration is not valid: it was undone while in use";
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+		return "the peer had no receive posted, which its grants rule out: please report "
+		       "this with both logs";
+	case IBV_WC_REM_ACCESS_ERR:
+		return "the peer undid the registration of the buffer while the write was on its "
+		       "way: look for an abort there";
+	case IBV_WC_REM_INV_REQ_ERR:
+	case IBV_WC_REM_OP_ERR:
+		return "the peer's HCA refused it: look at the peer's log";
+	default:
+		return "please report this with both logs";
+	}
+}
+
+/* The peer may know better than our HCA why. */
+static bool peer_may_explain(uint8_t status)
+{
+	switch (status) {
+	case IBV_WC_WR_FLUSH_ERR:
+	case IBV_WC_RETRY_EXC_ERR:
+	case IBV_WC_RNR_RETRY_EXC_ERR:
+	case IBV_WC_REM_ACCESS_ERR:
+	case IBV_WC_REM_INV_REQ_ERR:
+	case IBV_WC_REM_OP_ERR:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static int fault_report(struct sxt_conn *conn)
+{
+	const struct sxt_conn_fault *fault = &conn->fault;
+	char local[GID_BYTES];
+	char peer[GID_BYTES];
+	char hint[HINT_BYTES];
+
+	conn->suspect = 0;
+	sxt_port_gid_text(conn->local.path.gid, local, sizeof(local));
+	sxt_port_gid_text(conn->peer.gid, peer, sizeof(peer));
+	if (fault->status == IBV_WC_RETRY_EXC_ERR)
+		retry_hint(conn, hint);
+	else
+		sxt_ignore(snprintf(hint, sizeof(hint), "%s", fixed_hint(fault->status)));
+	return sxt_conn_fail(conn, -EREMOTEIO,
+			     "%s failed, %" PRIu64
+			     " bytes, tag %u: %s (status %u, vendor 0x%x); port %u, "
+			     "qp 0x%x -> 0x%x, gid %s -> %s, %u flushed; %s",
+			     wr_name(fault->wr_kind), fault->bytes, fault->tag,
+			     conn->ctx->ib->verbs->wc_status_str((enum ibv_wc_status)fault->status),
+			     fault->status, fault->vendor, conn->port->num, conn->local.path.qpn,
+			     conn->peer.qpn, local, peer, fault->flush_cnt, hint);
+}
+
+static bool worked(const struct sxt_conn *conn)
+{
+	const struct sxt_send_end *send = (const struct sxt_send_end *)conn;
+	const struct sxt_recv_end *recv = (const struct sxt_recv_end *)conn;
+
+	if (conn->kind == SXT_CONN_SEND)
+		return send->acked_any;
+	return recv->messages_taken != 0 || recv->acked != 0;
+}
+
+static void fault_remember(struct sxt_conn *conn, const struct ibv_wc *wc)
+{
+	struct sxt_conn_fault *fault = &conn->fault;
+	uint32_t index = wc->wr_id >> SXT_WR_INDEX_SHIFT & 0xffffu;
+
+	fault->status = (uint8_t)wc->status;
+	fault->vendor = wc->vendor_err;
+	fault->wr_kind = (uint8_t)(wc->wr_id >> SXT_WR_KIND_SHIFT);
+	fault->worked = worked(conn);
+	fault->bytes = 0;
+	fault->tag = 0;
+	if (fault->wr_kind == SXT_WR_SEND || fault->wr_kind == SXT_WR_CHUNK) {
+		const struct sxt_request *request =
+			&sxt_send_end(conn)->requests[index % SXT_SENDS_MAX];
+
+		fault->bytes = request->sent.bytes;
+		fault->tag = request->sent.tag;
+	}
+	fault->report_ns = conn->ctx->ib->sys->now_ns();
+	if (peer_may_explain(fault->status))
+		fault->report_ns += GRACE_NS;
+	conn->suspect = 1;
+	conn->attention = 1;
+}
+
+/* A completion in error has used its queue entry all the same. */
+static void book(struct sxt_conn *conn, const struct ibv_wc *wc)
+{
+	uint32_t index = wc->wr_id >> SXT_WR_INDEX_SHIFT & 0xffffu;
+
+	switch ((enum sxt_wr_kind)(wc->wr_id >> SXT_WR_KIND_SHIFT)) {
+	case SXT_WR_SEND:
+		sxt_send_end(conn)->sq_used -=
+			sxt_send_end(conn)->requests[index % SXT_SENDS_MAX].wrs;
+		break;
+	case SXT_WR_RECV:
+		sxt_recv_end(conn)->rq_posted--;
+		break;
+	case SXT_WR_DRAIN:
+		sxt_recv_end(conn)->drain_seen = true;
+		break;
+	case SXT_WR_CHUNK:
+	case SXT_WR_CTS:
+	case SXT_WR_CTS_OPTIONAL:
+		break;
+	}
+}
+
+/* The first cause wins; a flush is none, it only says that there was one. */
+void sxt_conn_completion_error(struct sxt_conn *conn, const struct ibv_wc *wc)
+{
+	bool flush = wc->status == IBV_WC_WR_FLUSH_ERR;
+
+	book(conn, wc);
+	if (flush)
+		conn->fault.flush_cnt++;
+	if (conn->error != 0 || conn->peer_closed)
+		return;
+	if (!conn->suspect || (!flush && conn->fault.status == IBV_WC_WR_FLUSH_ERR))
+		fault_remember(conn, wc);
+}
+
+static void drain_all(struct sxt_conn *conn)
+{
+	uint32_t most = conn->cq->capacity / SXT_DRAIN_MAX + 1;
+
+	while (most-- > 0 && sxt_data_drain(conn) == SXT_DRAIN_MAX)
+		;
+}
+
+static void finish(const struct sxt_request *request)
+{
+	sxt_request_finish((struct sxt_request *)request);
+}
+
+/* The peer took every message before its count; what was optional nobody waits for. */
+static int send_attend_closed(struct sxt_send_end *end, const struct sxt_request *request)
+{
+	uint32_t taken = (uint32_t)end->conn.peer_progress.messages_taken;
+
+	if (request == NULL)
+		return 0;
+	drain_all(&end->conn);
+	if (atomic_load_explicit(&request->done, memory_order_relaxed) != 0)
+		return 0;
+	if ((request->flags & SXT_REQ_OPTIONAL) != 0 ||
+	    ((request->flags & SXT_REQ_IMM) != 0 && (int32_t)(request->sent.ordinal - taken) < 0)) {
+		finish(request);
+		return 0;
+	}
+	return sxt_conn_fail(&end->conn, -ECONNRESET,
+			     "the peer closed the connection without taking a message of %" PRIu64
+			     " bytes, tag %u, that it had posted a receive for",
+			     request->sent.bytes, request->sent.tag);
+}
+
+static int recv_attend_closed(struct sxt_recv_end *end, const struct sxt_request *request)
+{
+	const struct sxt_wire_progress *progress = &end->conn.peer_progress;
+
+	if (request == NULL)
+		return sxt_conn_fail(&end->conn, -ECONNRESET,
+				     "the peer closed the connection, so no message will come for "
+				     "the receive posted now");
+	drain_all(&end->conn);
+	if (atomic_load_explicit(&request->done, memory_order_relaxed) != 0)
+		return 0;
+	if ((request->flags & SXT_REQ_OPTIONAL) != 0 && request->ring_end <= progress->cts_posted) {
+		finish(request);
+		return 0;
+	}
+	/* Acknowledged by our HCA: its completion is about to appear. */
+	if (end->messages_taken < progress->messages_taken && end->conn.fault.flush_cnt == 0)
+		return -EAGAIN;
+	return sxt_conn_fail(&end->conn, -ECONNRESET,
+			     "the peer closed the connection after %" PRIu64
+			     " messages, with a receive of %u still waiting",
+			     progress->messages_taken, request->cnt);
+}
+
+int sxt_conn_attend(struct sxt_conn *conn, const struct sxt_request *request)
+{
+	if (conn->error != 0)
+		return conn->error;
+	if (conn->peer_closed)
+		return conn->kind == SXT_CONN_SEND
+			       ? send_attend_closed(sxt_send_end(conn), request)
+			       : recv_attend_closed(sxt_recv_end(conn), request);
+	if (conn->suspect && conn->ctx->ib->sys->now_ns() < conn->fault.report_ns)
+		return -EAGAIN;
+	return conn->suspect ? fault_report(conn) : 0;
+}
+
+int sxt_conn_post_failed(struct sxt_conn *conn, int rc, const char *what)
+{
+	/* Verbs answer with an errno, some providers with its negative or -1. */
+	int error = rc < -1 ? rc : rc == -1 ? -EIO : -rc;
+
+	return sxt_conn_fail(
+		conn, -EREMOTEIO,
+		"posting %s to qp 0x%x was refused: %s; the queue pair may have failed: "
+		"look for device or port events before this line",
+		what, conn->local.path.qpn, sxt_strerror(error));
+}
+
+void sxt_conn_poll_failed(struct sxt_conn *conn, int rc)
+{
+	sxt_ignore(sxt_conn_fail(conn, -EREMOTEIO,
+				 "the completion queue cannot be read (ibv_poll_cq answered %d): "
+				 "it overran or the device failed",
+				 rc));
+}
+
+int sxt_conn_misuse(struct sxt_conn *conn, uint64_t bytes)
+{
+	if (bytes != 0 && conn->kind == SXT_CONN_SEND)
+		return sxt_conn_fail(conn, -EINVAL,
+				     "a message of %" PRIu64
+				     " bytes came without a registration of its buffer",
+				     bytes);
+	return sxt_conn_fail(conn, -EINVAL, "%s was called on the other end of a connection",
+			     conn->kind == SXT_CONN_SEND ? "receive" : "send");
+}
+
+static uint64_t cts_bytes(const struct sxt_wire_cts *cts)
+{
+	return cts->size_low | (uint64_t)(cts->size_high & SXT_CTS_SIZE_HIGH_MASK) << 32;
+}
+
+int sxt_send_too_large(struct sxt_send_end *end, const struct sxt_wire_cts *cts, uint64_t bytes)
+{
+	return sxt_conn_fail(&end->conn, -EMSGSIZE,
+			     "a message of %" PRIu64 " bytes, tag %u, is larger than the %" PRIu64
+			     " bytes the peer posted for it: the two ranks disagree about the "
+			     "operation",
+			     bytes, cts->tag, cts_bytes(cts));
+}
+
+int sxt_send_bad_cts(struct sxt_send_end *end, const struct sxt_wire_cts *cts)
+{
+	return sxt_conn_fail(&end->conn, -EPROTO,
+			     "clear-to-send %" PRIu64 " makes no sense: group 0x%x, %" PRIu64
+			     " bytes in at most %u chunks of %" PRIu64
+			     "; do both sides run the same Sextant?",
+			     cts->sequence, cts->group, cts_bytes(cts), cts->max_chunks,
+			     end->chunk_bytes);
+}
+
+int sxt_send_closed(struct sxt_send_end *end)
+{
+	return sxt_conn_fail(&end->conn, -ECONNRESET,
+			     "the peer closed the connection before it took the message sent now "
+			     "(%" PRIu64 " messages taken, %" PRIu64 " receives posted)",
+			     end->conn.peer_progress.messages_taken,
+			     end->conn.peer_progress.cts_posted);
+}
+
+int sxt_recv_bad_spec(struct sxt_recv_end *end, const struct sxt_recv_spec *spec)
+{
+	uint64_t most = SXT_MEMBER_CHUNKS * (1ull << end->chunk_log2);
+	uint64_t bytes = 0;
+	int i;
+
+	if (spec->cnt < 1 || spec->cnt > SXT_RECVS_MAX || (spec->optional && spec->cnt != 1))
+		return sxt_conn_fail(&end->conn, -EINVAL,
+				     "a receive of %d messages%s; 1 to %d can be grouped",
+				     spec->cnt, spec->optional ? " with optional completion" : "",
+				     spec->optional ? 1 : SXT_RECVS_MAX);
+	for (i = 0; i < spec->cnt; i++) {
+		if (spec->mrs[i] == NULL && spec->bytes[i] != 0)
+			return sxt_conn_fail(&end->conn, -EINVAL,
+					     "a receive of %" PRIu64
+					     " bytes came without a registration of its buffer",
+					     spec->bytes[i]);
+		bytes += spec->bytes[i];
+	}
+	return sxt_conn_fail(&end->conn, -EMSGSIZE,
+			     "a receive of %" PRIu64 " bytes in %d messages is more than the ports "
+			     "carry at once: %" PRIu64 " each, %u writes in all",
+			     bytes, spec->cnt, most, SXT_RECV_RQ_DEPTH);
+}
+
+void sxt_recv_bad_imm(struct sxt_recv_end *end, const struct ibv_wc *wc,
+		      enum sxt_imm_problem problem)
+{
+	static const char *const problems[] = {
+		[SXT_IMM_NO_MEMBER] = "no receive with this handle is open",
+		[SXT_IMM_OLD] = "it belongs to an earlier use of the handle",
+		[SXT_IMM_CHUNK] = "this chunk was not granted or came twice",
+		[SXT_IMM_STALE_RECORD] = "its size record is of another use of the handle",
+		[SXT_IMM_OPCODE] = "it is no RDMA write with immediate",
+	};
+	uint32_t imm = ntohl(wc->imm_data);
+	uint32_t handle = imm >> SXT_IMM_HANDLE_SHIFT;
+
+	sxt_ignore(sxt_conn_fail(
+		&end->conn, -EPROTO,
+		"a message arrived that was not asked for: %s; opcode %d, immediate 0x%08x, handle "
+		"%u "
+		"generation %u (open: %u), chunk %u%s, %u bytes: please report this with both logs",
+		problems[problem], wc->opcode, imm, handle, imm >> SXT_IMM_GEN_SHIFT & 3u,
+		handle < SXT_MEMBERS_MAX ? end->members[handle].generation : 0u,
+		imm >> SXT_IMM_INDEX_SHIFT & SXT_IMM_INDEX_MASK,
+		(imm & SXT_IMM_LAST) != 0 ? ", the last" : "", wc->byte_len));
+}

@@ -1,0 +1,377 @@
+/*
+ * recv.c - the receiving end's hot path: reserves receive work requests, opens members, writes
+ * clear-to-send entries into the peer's ring, and counts what arrives.
+ *
+ * Thread: NCCL's data path, under the owner word. Never waits, allocates, logs or calls the system.
+ */
+#include "ib/data.h"
+
+#include <errno.h>
+
+/* What one receive takes out of every pool. */
+struct plan {
+	uint32_t cnt;     /* ring entries */
+	uint32_t members; /* 0 for an optional one that asks for no proof */
+	uint32_t receives;
+	bool optional;
+	uint8_t grants[SXT_RECVS_MAX]; /* chunks of each */
+};
+
+int sxt_recv_fill(struct sxt_recv_end *end)
+{
+	struct ibv_recv_wr wrs[SXT_RECV_BATCH];
+	struct ibv_recv_wr *bad;
+	uint32_t i;
+
+	while (end->rq_posted + SXT_RECV_BATCH <= SXT_RECV_RQ_DEPTH) {
+		for (i = 0; i < SXT_RECV_BATCH; i++) {
+			wrs[i].wr_id = sxt_wr_id(&end->conn, SXT_WR_RECV, 0);
+			wrs[i].next = i + 1 < SXT_RECV_BATCH ? &wrs[i + 1] : NULL;
+			wrs[i].sg_list = NULL;
+			wrs[i].num_sge = 0;
+		}
+		int rc = ibv_post_recv(end->conn.qp, wrs, &bad);
+
+		if (rc != 0)
+			return sxt_conn_post_failed(&end->conn, rc, "a receive");
+		end->rq_posted += SXT_RECV_BATCH;
+	}
+	return 0;
+}
+
+/* Writes the peer must cut a message into; 0 when it would be more than a member can count. */
+static uint32_t chunks_of(const struct sxt_recv_end *end, uint64_t bytes)
+{
+	if (SXT_LIKELY(bytes >> end->chunk_log2 == 0))
+		return 1;
+	bytes = ((bytes - 1) >> end->chunk_log2) + 1;
+	return bytes <= SXT_MEMBER_CHUNKS ? (uint32_t)bytes : 0;
+}
+
+static bool plan_make(const struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
+		      struct plan *out)
+{
+	uint32_t i;
+
+	if (spec->cnt < 1 || spec->cnt > SXT_RECVS_MAX || (spec->optional && spec->cnt != 1))
+		return false;
+	out->cnt = (uint32_t)spec->cnt;
+	out->optional = spec->optional;
+	out->receives = 0;
+	out->members = out->cnt;
+	for (i = 0; i < out->cnt; i++) {
+		uint32_t grant = chunks_of(end, spec->bytes[i]);
+
+		if (grant == 0 || (spec->mrs[i] == NULL && spec->bytes[i] != 0))
+			return false;
+		out->grants[i] = (uint8_t)grant;
+		out->receives += grant;
+	}
+	if (out->optional && end->posted + 1 - end->asked < SXT_CREDIT_EVERY) {
+		out->members = 0;
+		out->receives = 0;
+	}
+	return out->receives <= SXT_RECV_RQ_DEPTH;
+}
+
+static bool fits(const struct sxt_recv_end *end, const struct plan *plan)
+{
+	return end->conn.free_requests != NULL && end->members_free_cnt >= plan->members &&
+	       end->posted + plan->cnt - end->consumed <= SXT_RING_ENTRIES &&
+	       end->posted + plan->cnt - end->acked <= SXT_RECV_SQ_USABLE &&
+	       end->rq_reserved + plan->receives <= end->rq_posted;
+}
+
+/*
+ * Polls once where something is short: after optional receives were done NCCL has nothing left to
+ * test, so this may be the only call that comes.
+ */
+static int make_room(struct sxt_recv_end *end, const struct plan *plan)
+{
+	int rc;
+
+	if (end->rq_posted + SXT_RECV_BATCH <= SXT_RECV_RQ_DEPTH) {
+		rc = sxt_recv_fill(end);
+		if (rc != 0)
+			return rc;
+	}
+	if (SXT_LIKELY(fits(end, plan)))
+		return 0;
+	sxt_ignore(sxt_data_drain(&end->conn));
+	if (end->conn.attention) {
+		rc = sxt_conn_attend(&end->conn, NULL);
+		if (rc != 0)
+			return rc;
+	}
+	if (end->rq_posted + SXT_RECV_BATCH <= SXT_RECV_RQ_DEPTH) {
+		rc = sxt_recv_fill(end);
+		if (rc != 0)
+			return rc;
+	}
+	return fits(end, plan) ? 0 : -EAGAIN;
+}
+
+static struct sxt_member *member_open(struct sxt_recv_end *end, const struct plan *plan,
+				      uint32_t place, uint16_t request)
+{
+	struct sxt_member *member = &end->members[end->members_free];
+
+	end->members_free = member->next_free;
+	end->members_free_cnt--;
+	member->chunks = 0;
+	member->bytes = 0;
+	member->request = request;
+	member->ring_begin = (uint16_t)end->posted;
+	member->place = (uint8_t)place;
+	member->generation = (member->generation + 1) % SXT_IMM_GENERATIONS;
+	member->granted = plan->grants[place];
+	member->arrived = 0;
+	member->expected = 0;
+	member->open = 1;
+	return member;
+}
+
+static void member_close(struct sxt_recv_end *end, struct sxt_member *member)
+{
+	member->open = 0;
+	member->next_free = end->members_free;
+	end->members_free = (uint16_t)(member - end->members);
+	end->members_free_cnt++;
+}
+
+static void entry_fill(struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
+		       const struct plan *plan, uint32_t i, struct sxt_wire_cts *cts)
+{
+	const struct sxt_mr *mr = spec->mrs[i];
+	uint16_t flags = plan->members != 0 ? SXT_CTS_WANT_IMM : 0;
+
+	if (plan->optional)
+		flags |= SXT_CTS_OPTIONAL;
+	/* Nothing is written for 0 bytes, but the address and the key still have to be good ones:
+	 * some HCAs check them. */
+	cts->addr = mr != NULL ? (uintptr_t)spec->data[i] : (uintptr_t)end->records;
+	cts->rkeys[0] = mr != NULL ? mr->rkeys[0] : end->records_rkey;
+	cts->tag = (uint32_t)spec->tags[i];
+	cts->size_low = (uint32_t)spec->bytes[i];
+	cts->size_high = (uint16_t)(spec->bytes[i] >> 32 | flags);
+	cts->max_chunks = plan->grants[i];
+	cts->group = (uint8_t)(plan->cnt | i << 4);
+	cts->sequence = end->posted + i + 1;
+}
+
+/* The receive's members and entries on this side; the caller posts them. */
+static void entries_make(struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
+			 const struct plan *plan, const struct sxt_request *request)
+{
+	uint16_t owner = plan->optional ? SXT_NONE : request->index;
+	uint32_t i;
+
+	for (i = 0; i < plan->cnt; i++) {
+		struct sxt_wire_cts *cts =
+			plan->cnt == 1 && end->can_inline
+				? &end->cts
+				: &end->shadow[(end->posted + i) % SXT_RING_ENTRIES];
+
+		entry_fill(end, spec, plan, i, cts);
+		if (plan->members == 0)
+			continue;
+		struct sxt_member *member = member_open(end, plan, i, owner);
+
+		cts->handle = (uint16_t)(member - end->members);
+		cts->generation = member->generation;
+	}
+}
+
+/* The work request for entries that do not wrap; `from` is the first one's copy on this side. */
+static void write_make(struct sxt_recv_end *end, struct ibv_send_wr *wr, uint64_t position,
+		       const struct sxt_wire_cts *from, uint32_t cnt)
+{
+	wr->sg_list->addr = (uintptr_t)from;
+	wr->sg_list->length = cnt * (uint32_t)sizeof(*from);
+	wr->wr.rdma.remote_addr =
+		end->ring_addr + position % SXT_RING_ENTRIES * sizeof(struct sxt_wire_cts);
+}
+
+/* A group over the ring's end: two writes, still one doorbell. */
+static SXT_COLD int post_wrapped(struct sxt_recv_end *end, uint32_t cnt)
+{
+	uint32_t before = SXT_RING_ENTRIES - (uint32_t)(end->posted % SXT_RING_ENTRIES);
+	struct ibv_send_wr first = end->wr;
+	struct ibv_sge sge = end->sge;
+	struct ibv_send_wr *bad;
+
+	first.sg_list = &sge;
+	first.next = &end->wr;
+	first.send_flags = 0;
+	write_make(end, &first, end->posted, &end->shadow[SXT_RING_ENTRIES - before], before);
+	write_make(end, &end->wr, end->posted + before, end->shadow, cnt - before);
+	return ibv_post_send(end->conn.qp, &first, &bad);
+}
+
+/*
+ * Write the receive's entries. A single one goes inline where the provider takes 64 bytes (some
+ * stop at 48): the HCA then fetches nothing. Several go as one write out of the shadow: one work
+ * request instead of up to eight, and the peer checks each entry's own sequence.
+ *
+ * The send queue drains: an optional entry is signaled, of the others at least one in
+ * SXT_CTS_SIGNAL_EVERY entries, so no more than that many stay unproven once all are polled.
+ */
+static int post_entries(struct sxt_recv_end *end, const struct plan *plan,
+			const struct sxt_request *request)
+{
+	uint32_t slot = (uint32_t)(end->posted % SXT_RING_ENTRIES);
+	uint64_t position = end->posted + plan->cnt;
+	bool in_line = plan->cnt == 1 && end->can_inline;
+	bool signaled = plan->optional || position - end->signaled >= SXT_CTS_SIGNAL_EVERY;
+	struct ibv_send_wr *bad;
+
+	end->wr.send_flags = (in_line ? IBV_SEND_INLINE : 0u) | (signaled ? IBV_SEND_SIGNALED : 0u);
+	end->wr.wr_id = plan->optional ? sxt_wr_id(&end->conn, SXT_WR_CTS_OPTIONAL, request->index)
+				       : sxt_wr_id(&end->conn, SXT_WR_CTS, (uint16_t)position);
+	if (signaled)
+		end->signaled = position;
+	if (SXT_UNLIKELY(slot + plan->cnt > SXT_RING_ENTRIES))
+		return post_wrapped(end, plan->cnt);
+	write_make(end, &end->wr, end->posted, in_line ? &end->cts : &end->shadow[slot], plan->cnt);
+	return ibv_post_send(end->conn.qp, &end->wr, &bad);
+}
+
+static int recv_owned(struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
+		      struct sxt_request **out)
+{
+	struct sxt_request *request;
+	struct plan plan;
+	int rc;
+
+	if (SXT_UNLIKELY(end->conn.attention)) {
+		rc = sxt_conn_attend(&end->conn, NULL);
+		if (rc != 0)
+			return rc;
+	}
+	if (SXT_UNLIKELY(!plan_make(end, spec, &plan)))
+		return sxt_recv_bad_spec(end, spec);
+	rc = make_room(end, &plan);
+	if (rc != 0)
+		return rc;
+	request = sxt_request_take(&end->conn);
+	atomic_store_explicit(&request->done, 0, memory_order_relaxed);
+	request->cnt = (uint8_t)plan.cnt;
+	request->open = (uint8_t)plan.cnt;
+	request->flags = SXT_REQ_ACTIVE | (plan.optional ? SXT_REQ_OPTIONAL : 0);
+	request->ring_end = end->posted + plan.cnt;
+	request->sizes[0] = 0;
+	entries_make(end, spec, &plan, request);
+	rc = post_entries(end, &plan, request);
+	if (SXT_UNLIKELY(rc != 0)) {
+		sxt_request_give(request);
+		return sxt_conn_post_failed(&end->conn, rc, "a clear-to-send");
+	}
+	end->posted += plan.cnt;
+	end->rq_reserved += plan.receives;
+	if (plan.members != 0)
+		end->asked = end->posted;
+	*out = request;
+	return 0;
+}
+
+int sxt_recv(struct sxt_conn *conn, const struct sxt_recv_spec *spec, struct sxt_request **out)
+{
+	struct sxt_context *ctx = conn->ctx;
+	int rc;
+
+	if (!sxt_context_try_own(ctx))
+		return -EAGAIN;
+	if (SXT_UNLIKELY(atomic_load_explicit(&ctx->mailbox, memory_order_relaxed) != 0))
+		sxt_context_read_notes(ctx);
+	if (SXT_LIKELY(conn->kind == SXT_CONN_RECV))
+		rc = recv_owned(sxt_recv_end(conn), spec, out);
+	else
+		rc = sxt_conn_misuse(conn, 0);
+	sxt_context_disown(ctx);
+	return rc;
+}
+
+/*
+ * The sender works through the ring in order, so a message of a group proves everything before
+ * the group used up, and the last one the group too.
+ */
+static void prove(struct sxt_recv_end *end, const struct sxt_member *member, uint32_t cnt)
+{
+	uint16_t behind = (uint16_t)((uint16_t)end->posted - member->ring_begin);
+	uint64_t position = end->posted - behind + cnt;
+
+	if (position > end->consumed)
+		end->consumed = position;
+}
+
+static void member_whole(struct sxt_recv_end *end, struct sxt_member *member)
+{
+	uint32_t proven = 1; /* an optional one that was asked for proof stands alone */
+
+	end->rq_reserved -= member->granted - member->arrived;
+	end->messages_taken++;
+	if (member->request != SXT_NONE) {
+		struct sxt_request *request = &end->requests[member->request];
+
+		request->sizes[member->place] = sxt_size_saturate(member->bytes);
+		request->open--;
+		proven = request->open == 0 ? request->cnt : 0;
+		if (request->open == 0)
+			sxt_request_finish(request);
+	}
+	prove(end, member, proven);
+	member_close(end, member);
+}
+
+/* The size record that came instead of data: the whole message's size. */
+static bool record_take(const struct sxt_recv_end *end, struct sxt_member *member)
+{
+	const struct sxt_wire_record *record = &end->records[member - end->members];
+	uint64_t value = record->size_and_generation;
+
+	if (value >> 48 != member->generation)
+		return false;
+	member->bytes = value & 0xffffffffffffull;
+	return true;
+}
+
+void sxt_recv_arrived(struct sxt_recv_end *end, const struct ibv_wc *wc)
+{
+	uint32_t imm = ntohl(wc->imm_data);
+	uint32_t handle = imm >> SXT_IMM_HANDLE_SHIFT;
+	uint32_t index = imm >> SXT_IMM_INDEX_SHIFT & SXT_IMM_INDEX_MASK;
+	struct sxt_member *member = &end->members[handle % SXT_MEMBERS_MAX];
+
+	end->rq_posted--;
+	if (SXT_UNLIKELY(wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM)) {
+		sxt_recv_bad_imm(end, wc, SXT_IMM_OPCODE);
+		return;
+	}
+	if (SXT_UNLIKELY(handle >= SXT_MEMBERS_MAX || !member->open)) {
+		sxt_recv_bad_imm(end, wc, SXT_IMM_NO_MEMBER);
+		return;
+	}
+	if (SXT_UNLIKELY((imm >> SXT_IMM_GEN_SHIFT) % SXT_IMM_GENERATIONS != member->generation)) {
+		sxt_recv_bad_imm(end, wc, SXT_IMM_OLD);
+		return;
+	}
+	if (SXT_UNLIKELY(index >= member->granted || (member->chunks >> index & 1u) != 0)) {
+		sxt_recv_bad_imm(end, wc, SXT_IMM_CHUNK);
+		return;
+	}
+	member->chunks |= 1ull << index;
+	member->arrived++;
+	end->rq_reserved--;
+	if (SXT_LIKELY((imm & SXT_IMM_RECORD) == 0)) {
+		member->bytes += wc->byte_len;
+	} else if (!record_take(end, member)) {
+		sxt_recv_bad_imm(end, wc, SXT_IMM_STALE_RECORD);
+		return;
+	}
+	if ((imm & SXT_IMM_LAST) != 0)
+		member->expected = (uint8_t)(index + 1);
+	if (member->arrived == member->expected)
+		member_whole(end, member);
+	else
+		prove(end, member, 0);
+}
