@@ -174,7 +174,7 @@ static int map_fabric(struct sxt_soft_state *state)
 {
 	char path[PATH_MAX];
 	struct stat st;
-	void *map;
+	void *map = NULL;
 	int fd;
 	int rc = join_path(path, state->dir, "fabric");
 
