@@ -11,6 +11,9 @@ import sys
 import source
 
 
+FACTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "analyzer.h")
+
+
 def built_files(root, build):
     """Sources in the database that are ours and no planted violation."""
     with open(os.path.join(build, "compile_commands.json"), encoding="utf-8") as file:
@@ -19,7 +22,8 @@ def built_files(root, build):
 
 
 def tidy(tool, root, command):
-    done = subprocess.run([tool, "--quiet", *command], cwd=root, check=False,
+    done = subprocess.run([tool, "--quiet", "--extra-arg=-include", f"--extra-arg={FACTS}",
+                           *command], cwd=root, check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     found = []
     for path, line, text in re.findall(r"(?m)^(\S+?):(\d+):\d+: (?:error|warning): (.*)$",
