@@ -524,6 +524,8 @@ int sxt_soft_proc_start_ticks(int32_t pid, uint64_t *out)
 	text[got] = '\0';
 	/* "pid (comm) state ...": comm may hold anything, so count from the last ")". */
 	at = strrchr(text, ')');
+	if (at == NULL || strncmp(at, ") Z", 3) == 0 || strncmp(at, ") X", 3) == 0)
+		return -ESRCH;
 	for (int field = 2; at != NULL && field < 22; field++)
 		at = strchr(at + 1, ' ');
 	if (at == NULL)

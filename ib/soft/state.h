@@ -120,11 +120,12 @@ struct sxt_soft_hca {
 	uint32_t hw_ver;
 	char fw_ver[32];
 	char board_id[32];
-	char hca_type[32];   /* "MT4129" */
-	char driver[32];     /* kernel driver its PCI folder names */
-	char pci[16];        /* "0000:18:00.0" */
-	char pci_parent[16]; /* bridge above it, "0000:17:00.0" */
-	char pci_speed[16];  /* "32.0 GT/s PCIe" */
+	char hca_type[32];  /* "MT4129" */
+	char driver[32];    /* kernel driver its PCI folder names */
+	char pci[16];       /* "0000:18:00.0" */
+	char pci_path[128]; /* its folder below /sys/devices, "pci0000:17/0000:17:00.0/0000:18:00.0"
+			     */
+	char pci_speed[16]; /* "32.0 GT/s PCIe" */
 	uint32_t pci_width;
 
 	/* As ibv_device_attr has them. */
@@ -179,9 +180,10 @@ struct sxt_soft_fabric {
 	uint64_t bytes; /* of the file */
 	uint32_t hca_cnt;
 	uint32_t port_cnt;
-	uint64_t seed;         /* of everything random */
-	uint64_t start_ns;     /* CLOCK_MONOTONIC when the fabric came up; the timeline's zero */
-	char source[PATH_MAX]; /* the fabric file's real path, or "built-in" */
+	uint64_t seed;     /* of everything random */
+	uint64_t start_ns; /* CLOCK_MONOTONIC when the fabric came up; the timeline's zero */
+	_Atomic uint32_t timeline_next; /* how many actions of it are taken; any `soft run` takes */
+	char source[PATH_MAX];          /* the fabric file's real path, or "built-in" */
 	struct sxt_soft_host hosts[SXT_SOFT_HOSTS_MAX];
 	struct sxt_soft_hca hcas[SXT_SOFT_HCAS_MAX];
 	struct sxt_soft_port ports[SXT_SOFT_PORTS_MAX];
@@ -284,7 +286,7 @@ int sxt_soft_port_by_lid(const struct sxt_soft_fabric *fabric, uint16_t lid);
 /**
  * sxt_soft_proc_start_ticks() - when a process started, to tell it from a later one of its pid.
  * @pid: any process. @out: field 22 of /proc/PID/stat; set on success only.
- * Return: 0, or -ESRCH.
+ * Return: 0, or -ESRCH when there is none, or only its zombie.
  */
 SXT_MUST_CHECK int sxt_soft_proc_start_ticks(int32_t pid, uint64_t *out);
 
