@@ -24,6 +24,12 @@ struct sxt_command {
 int sxt_cmd_env(int argc, char **argv);
 
 /**
+ * sxt_cmd_soft() - `sextant soft run, show, set`: the software HCA.
+ * @argc, @argv: the subcommand's own arguments. Return: exit status, for run the command's.
+ */
+int sxt_cmd_soft(int argc, char **argv);
+
+/**
  * sxt_cli_print_json() - write one JSON document and a newline to standard output.
  * @root: the document, with its "schema" member; the reference is taken.
  * Return: 0, or SXT_EXIT_BROKEN when standard output cannot be written.

@@ -12,6 +12,7 @@
 
 static const struct sxt_command commands[] = {
 	{"env", "list every setting with its value and meaning", sxt_cmd_env},
+	{"soft", "run programs on the software HCA, without hardware", sxt_cmd_soft},
 };
 
 static const char *log_prefix = "sextant";
