@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`sextant soft run, show, set` as people use them: one case, each on a fabric of its own.
 
-usage: run.py --sextant FILE --member FILE CASE
+usage: run.py --sextant FILE --member FILE --root SOURCE_FOLDER CASE
 """
 import argparse
 import json
@@ -23,6 +23,7 @@ class Stage:
     def __init__(self, args, folder):
         self.folder = pathlib.Path(folder)
         self.member = args.member
+        self.root = args.root
         self.sextant = self.folder / "bin" / "sextant"
         library = self.folder / "lib" / "sextant" / "soft"
         library.mkdir(parents=True)
@@ -272,6 +273,10 @@ def finding_the_state(stage):
     done = stage.call(stage.soft_run("--", stage.sextant, "soft", "show"))
     assert done.returncode == 0 and "host b" in done.stdout, done
     assert all(len(line) <= 80 for line in done.stdout.splitlines()), done.stdout
+    done = stage.call(stage.soft_run("--", "python3", stage.root / "tests/unit/cli/schema.py",
+                                     stage.root / "docs/schema/soft-show.json", stage.sextant,
+                                     "soft", "show", "--json"))
+    assert done.returncode == 0, done
     done = stage.call([stage.sextant, "soft", "show", "--state", stage.folder])
     assert done.returncode == 2 and "sextant soft run" in done.stderr, done
     done = stage.call([stage.sextant, "soft", "shw"])
@@ -282,6 +287,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--sextant", required=True)
     parser.add_argument("--member", required=True)
+    parser.add_argument("--root", required=True, type=pathlib.Path)
     parser.add_argument("case")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="sxt-run-") as folder:
