@@ -22,6 +22,13 @@ enum sxt_conn_kind {
 	SXT_CONN_RECV
 };
 
+/* How the other side of the notes sees it: the first end counts, later ones are not noted. */
+enum sxt_conn_end {
+	SXT_CONN_LIVES,
+	SXT_CONN_PEER_CLOSED,
+	SXT_CONN_NOTED_FAILED
+};
+
 /* Notes left for the data path by other threads; taken under the owner word. */
 #define SXT_NOTE_PEER_CLOSED 0x1u /* peer_progress is valid */
 #define SXT_NOTE_FAILED      0x2u /* note_error is valid: peer said FAIL, peer dead, QP fatal */
@@ -76,6 +83,7 @@ struct sxt_conn {
 	int tclass;                /* 0..255, set before sxt_conn_start() */
 	struct sxt_list side_node; /* in the side channel's connections */
 	struct sxt_attempt *attempt; /* connect.c's state while it is being made, else NULL */
+	uint8_t ended;               /* enum sxt_conn_end, under the watcher's lock */
 	struct sxt_port_place local;
 	struct sxt_wire_path peer;
 	bool has_slot;

@@ -27,9 +27,6 @@ struct sxt_ib {
 	struct sxt_port **ports; /* what NCCL numbers as devices */
 	int ports_cnt;
 	struct sxt_watcher *watcher;
-	/* Where the singleton keeps what sxt_ib_get() made itself. */
-	struct sxt_config own_config;
-	struct sxt_verbs own_verbs;
 };
 
 /* What a transport is made from; all of it outlives the transport. */
@@ -37,6 +34,7 @@ struct sxt_ib_parts {
 	const struct sxt_sys *sys;
 	const struct sxt_config *config;
 	const struct sxt_verbs *verbs;
+	bool is_manual; /* no watcher thread: the caller runs sxt_watcher_step() */
 };
 
 /**
@@ -51,5 +49,14 @@ SXT_MUST_CHECK int sxt_ib_create(const struct sxt_ib_parts *parts, struct sxt_ib
  * @ib: NULL is fine. Thread: any but the watcher, joins it.
  */
 void sxt_ib_destroy(struct sxt_ib *ib);
+
+/**
+ * sxt_ib_port() - the port that NCCL numbers as a device.
+ * @ib: the transport. @dev: NCCL's number. @what: the call, for the message.
+ * @out: set on success. Thread: any. Return: 0, or -EINVAL for a number that is no NIC or in a
+ * forked child (logged).
+ */
+SXT_MUST_CHECK int sxt_ib_port(const struct sxt_ib *ib, int dev, const char *what,
+			       struct sxt_port **out);
 
 #endif

@@ -1,0 +1,255 @@
+/*
+ * mr.c - the cache of registrations, one per HCA (slow path, any thread).
+ *
+ * The array is sorted by first byte. Ranges may overlap: a new one that no single entry covers is
+ * registered whole, and what lies inside it stays for those who hold it.
+ */
+#include "ib/mr.h"
+
+#include "core/log.h"
+#include "core/status.h"
+#include "ib/conn.h"
+#include "ib/process.h"
+#include "ib/qp.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MRS_CAP_FIRST 16
+
+/* What the peers and our own HCA do to a buffer of NCCL's. */
+#define DATA_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
+
+/* What to do about a failed registration; "" when the error says it all. */
+static void explain(int rc, bool is_dmabuf, char *out, size_t out_bytes)
+{
+	out[0] = '\0';
+	if (rc == -ENOMEM)
+		sxt_qp_explain(rc, out, out_bytes);
+	else if (rc == -EFAULT && is_dmabuf)
+		snprintf(out, out_bytes, "; offset or size do not fit the DMA-BUF");
+	else if (rc == -EFAULT)
+		snprintf(out, out_bytes,
+			 "; the range is not mapped, or not memory that can be pinned (device "
+			 "memory and files on some file systems are not)");
+	else if (rc == -EOPNOTSUPP && is_dmabuf)
+		snprintf(out, out_bytes,
+			 "; this library, driver or HCA cannot register DMA-BUFs (needs libibverbs "
+			 "of rdma-core 34 and Linux 5.12 or newer)");
+	else if (rc == -EINVAL)
+		snprintf(out, out_bytes,
+			 "; the driver refuses the range or the access flags "
+			 "(NCCL_IB_PCI_RELAXED_ORDERING=0 drops an optional one)");
+	else if (rc == -EPERM || rc == -EACCES)
+		snprintf(out, out_bytes, "; the memory is not writable by this process");
+}
+
+int sxt_mr_register_ring(const struct sxt_port *port, void *addr, size_t bytes, int access,
+			 const char *what, struct ibv_mr **out)
+{
+	const struct sxt_verbs_region region = {
+		.addr = addr,
+		.bytes = bytes,
+		.access = (unsigned int)access,
+		.dmabuf_fd = -1,
+	};
+	char why[256];
+	int rc = sxt_verbs_reg_mr(port->device->verbs, port->device->pd, &region, out);
+
+	if (rc != 0) {
+		explain(rc, false, why, sizeof(why));
+		SXT_LOG(SXT_LOG_ERROR, "register %s (%zu bytes at %p) on %s: %s%s", what, bytes,
+			addr, port->label, sxt_strerror(rc), why);
+	}
+	return rc;
+}
+
+static void deregister(const struct sxt_device *device, struct ibv_mr *mr)
+{
+	int rc = device->verbs->dereg_mr(mr);
+
+	if (rc != 0)
+		SXT_LOG(SXT_LOG_WARN,
+			"a registration on %s was not given back: %s; its memory stays pinned "
+			"until "
+			"the process ends",
+			device->name, sxt_strerror(rc));
+}
+
+void sxt_mr_deregister_ring(const struct sxt_port *port, struct ibv_mr *mr)
+{
+	if (mr != NULL)
+		deregister(port->device, mr);
+}
+
+/* The first entry that starts after an address. */
+static size_t upper_bound(const struct sxt_device *device, uint64_t addr)
+{
+	size_t low = 0;
+	size_t high = device->mrs_cnt;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (device->mrs[mid]->first <= addr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static struct sxt_mr *find(const struct sxt_device *device, const struct sxt_verbs_region *want)
+{
+	uint64_t first = (uintptr_t)want->addr;
+	bool is_dmabuf = want->dmabuf_fd >= 0;
+
+	for (size_t i = upper_bound(device, first); i-- > 0;) {
+		struct sxt_mr *mr = device->mrs[i];
+
+		if (mr->is_dmabuf == is_dmabuf && first - mr->first <= mr->bytes &&
+		    mr->bytes - (first - mr->first) >= want->bytes)
+			return mr;
+	}
+	return NULL;
+}
+
+static int make_room(struct sxt_device *device)
+{
+	size_t cap = device->mrs_cap != 0 ? device->mrs_cap * 2 : MRS_CAP_FIRST;
+	struct sxt_mr **grown;
+
+	if (device->mrs_cnt < device->mrs_cap)
+		return 0;
+	grown = realloc(device->mrs, cap * sizeof(*grown));
+	if (grown == NULL)
+		return -ENOMEM;
+	device->mrs = grown;
+	device->mrs_cap = cap;
+	return 0;
+}
+
+static int add(struct sxt_device *device, const struct sxt_verbs_region *region,
+	       struct sxt_mr **out)
+{
+	struct sxt_mr *mr = NULL;
+	size_t at;
+	int rc = make_room(device);
+
+	if (rc == 0 && posix_memalign((void **)&mr, SXT_CACHELINE, sizeof(*mr)) != 0)
+		rc = -ENOMEM;
+	if (rc != 0)
+		return rc;
+	memset(mr, 0, sizeof(*mr));
+	rc = sxt_verbs_reg_mr(device->verbs, device->pd, region, &mr->verbs_mr);
+	if (rc != 0) {
+		free(mr);
+		return rc;
+	}
+	mr->lkey = mr->verbs_mr->lkey;
+	mr->rkeys[0] = mr->verbs_mr->rkey;
+	mr->rkeys_cnt = 1;
+	mr->first = (uintptr_t)region->addr;
+	mr->bytes = region->bytes;
+	mr->is_dmabuf = region->dmabuf_fd >= 0;
+	at = upper_bound(device, mr->first);
+	memmove(&device->mrs[at + 1], &device->mrs[at],
+		(device->mrs_cnt - at) * sizeof(*device->mrs));
+	device->mrs[at] = mr;
+	device->mrs_cnt++;
+	*out = mr;
+	return 0;
+}
+
+/* The range to register: whole pages, but a DMA-BUF exactly as given. */
+static int region_of(const struct sxt_device *device, const struct sxt_mr_spec *spec,
+		     struct sxt_verbs_region *out)
+{
+	uint64_t page_mask = (uint64_t)sysconf(_SC_PAGESIZE) - 1;
+	uint64_t first = (uintptr_t)spec->addr;
+	uint64_t end;
+
+	if (spec->bytes == 0 || __builtin_add_overflow(first, spec->bytes, &end) ||
+	    end > UINT64_MAX - page_mask)
+		return -EINVAL;
+	if (spec->dmabuf_fd < 0) {
+		first &= ~page_mask;
+		end = (end + page_mask) & ~page_mask;
+	}
+	*out = (struct sxt_verbs_region){
+		.addr = (void *)(uintptr_t)first,
+		.bytes = end - first,
+		.access = DATA_ACCESS,
+		.dmabuf_fd = spec->dmabuf_fd,
+		.dmabuf_offset = spec->dmabuf_offset,
+	};
+	if (device->ib->config->ib_relaxed != 0 && device->verbs->reg_mr_iova2 != NULL)
+		out->access |= IBV_ACCESS_RELAXED_ORDERING;
+	return 0;
+}
+
+int sxt_mr_cache_get(struct sxt_device *device, const struct sxt_mr_spec *spec, struct sxt_mr **out)
+{
+	struct sxt_verbs_region region;
+	struct sxt_mr *mr;
+	char why[256];
+	int rc = region_of(device, spec, &region);
+
+	if (rc == 0) {
+		pthread_mutex_lock(&device->mr_lock);
+		mr = find(device, &region);
+		if (mr == NULL)
+			rc = add(device, &region, &mr);
+		if (rc == 0) {
+			mr->refs++;
+			*out = mr;
+		}
+		pthread_mutex_unlock(&device->mr_lock);
+	}
+	if (rc != 0) {
+		explain(rc, spec->dmabuf_fd >= 0, why, sizeof(why));
+		SXT_LOG(SXT_LOG_ERROR, "register %llu bytes at %p%s on %s: %s%s",
+			(unsigned long long)spec->bytes, spec->addr,
+			spec->dmabuf_fd >= 0 ? " (DMA-BUF)" : "", device->name, sxt_strerror(rc),
+			spec->bytes == 0 ? "; the size must be at least 1" : why);
+	}
+	return rc;
+}
+
+void sxt_mr_cache_put(struct sxt_device *device, struct sxt_mr *mr)
+{
+	size_t at;
+
+	if (mr == NULL)
+		return;
+	pthread_mutex_lock(&device->mr_lock);
+	if (--mr->refs > 0) {
+		pthread_mutex_unlock(&device->mr_lock);
+		return;
+	}
+	at = upper_bound(device, mr->first);
+	while (device->mrs[at - 1] != mr)
+		at--;
+	device->mrs_cnt--;
+	memmove(&device->mrs[at - 1], &device->mrs[at],
+		(device->mrs_cnt - (at - 1)) * sizeof(*device->mrs));
+	/*
+	 * Under the lock: once NCCL hears that the range is gone it may free it, and a get()
+	 * that registers the same pages again must not meet the old pinning half undone.
+	 */
+	deregister(device, mr->verbs_mr);
+	pthread_mutex_unlock(&device->mr_lock);
+	free(mr);
+}
+
+int sxt_mr_get(struct sxt_conn *conn, const struct sxt_mr_spec *spec, struct sxt_mr **out)
+{
+	return sxt_mr_cache_get(conn->port->device, spec, out);
+}
+
+void sxt_mr_put(struct sxt_conn *conn, struct sxt_mr *mr)
+{
+	sxt_mr_cache_put(conn->port->device, mr);
+}

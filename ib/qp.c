@@ -1,0 +1,263 @@
+/*
+ * qp.c - one RC queue pair through its states (slow path), and what a refusal means.
+ */
+#include "ib/qp.h"
+
+#include "core/log.h"
+#include "core/status.h"
+#include "ib/process.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#define HOP_LIMIT     255
+#define MIN_RNR_TIMER 12 /* 0.64 ms */
+#define RNR_RETRY     7  /* for ever */
+
+/* ENOMEM from verbs is far more often the limit of pinned memory than a lack of memory. */
+static void explain_no_memory(char *out, size_t out_bytes)
+{
+	struct rlimit limit;
+
+	out[0] = '\0';
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0)
+		return;
+	if (limit.rlim_cur == RLIM_INFINITY)
+		snprintf(out, out_bytes,
+			 "; the limit of pinned memory is unlimited, so memory or "
+			 "a resource of the HCA is used up");
+	else
+		snprintf(out, out_bytes,
+			 "; this process may pin %llu KiB (ulimit -l): raise it to unlimited in "
+			 "limits.conf, the systemd unit (LimitMEMLOCK) or the container",
+			 (unsigned long long)limit.rlim_cur / 1024);
+}
+
+void sxt_qp_explain(int rc, char *out, size_t out_bytes)
+{
+	out[0] = '\0';
+	if (rc == -ENOMEM || rc == -EAGAIN)
+		explain_no_memory(out, out_bytes);
+}
+
+static int create(const struct sxt_port *port, struct sxt_qp_spec *spec, struct ibv_qp **out)
+{
+	const uint32_t tries[] = {spec->inline_bytes, 64, 0};
+	struct ibv_qp_init_attr attr = {0};
+	int rc = -EINVAL;
+
+	/* Too much inline is the one wish a provider refuses that we can do without. */
+	for (size_t i = 0; i < SXT_ARRAY_LEN(tries) && rc == -EINVAL; i++) {
+		if (tries[i] > spec->inline_bytes)
+			continue;
+		attr = (struct ibv_qp_init_attr){
+			.qp_context = spec->user,
+			.send_cq = spec->cq,
+			.recv_cq = spec->cq,
+			.qp_type = IBV_QPT_RC,
+			.sq_sig_all = spec->signal_all ? 1 : 0,
+			.cap =
+				{
+					.max_send_wr = spec->send_depth,
+					.max_recv_wr = spec->recv_depth,
+					.max_send_sge = 1,
+					.max_recv_sge = 1,
+					.max_inline_data = tries[i],
+				},
+		};
+		rc = sxt_verbs_create_qp(port->device->verbs, port->device->pd, &attr, out);
+	}
+	if (rc == 0) {
+		spec->send_depth = attr.cap.max_send_wr;
+		spec->recv_depth = attr.cap.max_recv_wr;
+		spec->inline_bytes = attr.cap.max_inline_data;
+	}
+	return rc;
+}
+
+static int to_init(const struct sxt_port *port, struct ibv_qp *qp)
+{
+	uint32_t pkey = port->device->ib->config->ib_pkey;
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_INIT,
+		.pkey_index = (uint16_t)pkey,
+		.port_num = port->num,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+	};
+	int rc = sxt_verbs_modify_qp(port->device->verbs, qp, &attr,
+				     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+					     IBV_QP_ACCESS_FLAGS);
+
+	if (rc != 0)
+		SXT_LOG(SXT_LOG_ERROR, "qp 0x%x on %s: modify to INIT: %s%s", qp->qp_num,
+			port->label, sxt_strerror(rc),
+			rc == -EINVAL && pkey != 0
+				? "; NCCL_IB_PKEY is an index into the port's P_Key table and may "
+				  "be past its end"
+				: "");
+	return rc;
+}
+
+int sxt_qp_create(const struct sxt_port *port, struct sxt_qp_spec *spec, struct ibv_qp **out)
+{
+	struct ibv_qp *qp = NULL;
+	char why[256];
+	int rc;
+
+	rc = create(port, spec, &qp);
+	if (rc != 0) {
+		sxt_qp_explain(rc, why, sizeof(why));
+		SXT_LOG(SXT_LOG_ERROR,
+			"create a queue pair on %s (%u sends, %u receives, the device allows %d): "
+			"%s%s",
+			port->label, spec->send_depth, spec->recv_depth,
+			port->device->attr.max_qp_wr, sxt_strerror(rc), why);
+		return rc;
+	}
+	rc = to_init(port, qp);
+	if (rc != 0) {
+		sxt_qp_destroy(port, qp);
+		return rc;
+	}
+	*out = qp;
+	return 0;
+}
+
+static bool needs_grh(const struct sxt_qp_route *route)
+{
+	const struct sxt_wire_path *own = &route->local->path;
+
+	if (own->link_layer == IBV_LINK_LAYER_ETHERNET || route->local->grh_required)
+		return true;
+	/* Another IB subnet (first eight bytes of the GID) is reached through a router. */
+	return memcmp(own->gid, route->peer->gid, 8) != 0;
+}
+
+static void fill_address(const struct sxt_port *port, const struct sxt_qp_route *route,
+			 struct ibv_ah_attr *out)
+{
+	const struct sxt_config *config = port->device->ib->config;
+
+	*out = (struct ibv_ah_attr){
+		.port_num = port->num,
+		.sl = (uint8_t)(config->ib_sl >= 0 ? config->ib_sl : 0),
+	};
+	if (route->local->path.link_layer == IBV_LINK_LAYER_INFINIBAND)
+		out->dlid = route->peer->lid;
+	if (!needs_grh(route))
+		return;
+	out->is_global = 1;
+	memcpy(out->grh.dgid.raw, route->peer->gid, sizeof(out->grh.dgid.raw));
+	out->grh.sgid_index = (uint8_t)route->local->gid_index;
+	out->grh.hop_limit = HOP_LIMIT;
+	out->grh.traffic_class = (uint8_t)route->tclass;
+}
+
+static uint8_t smaller_mtu(uint8_t a, uint8_t b)
+{
+	return a < b ? a : b;
+}
+
+static const char *explain_rtr(const struct sxt_qp_route *route, int rc)
+{
+	bool ethernet = route->local->path.link_layer == IBV_LINK_LAYER_ETHERNET;
+
+	if (rc == -ETIMEDOUT && ethernet)
+		return "; nobody answered for the peer's address (ARP, neighbour discovery): is it "
+		       "reachable from this port's interface, same VLAN, and is this GID the one "
+		       "meant (NCCL_IB_GID_INDEX)?";
+	if ((rc == -ENETUNREACH || rc == -EHOSTUNREACH) && ethernet)
+		return "; there is no route to the peer's address from this port's interface";
+	if (rc == -EINVAL && ethernet && route->local->path.gid_type != route->peer->gid_type)
+		return "; the two ends use different RoCE versions: set NCCL_IB_GID_INDEX so that "
+		       "both take the same kind of GID";
+	if (rc == -EINVAL && ethernet)
+		return "; the GIDs may not fit each other (address family, RoCE version, or the "
+		       "index became empty): compare both ends with `show_gids`";
+	if (rc == -EINVAL)
+		return "; check LID and service level (NCCL_IB_SL) of this port";
+	return "";
+}
+
+static int to_rtr(const struct sxt_port *port, struct ibv_qp *qp, const struct sxt_qp_route *route)
+{
+	const struct sxt_wire_path *own = &route->local->path;
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = (enum ibv_mtu)smaller_mtu(own->mtu, route->peer->mtu),
+		.dest_qp_num = route->peer->qpn,
+		.rq_psn = route->peer->psn,
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = MIN_RNR_TIMER,
+	};
+	char from[64];
+	char to[64];
+	int rc;
+
+	fill_address(port, route, &attr.ah_attr);
+	rc = sxt_verbs_modify_qp(port->device->verbs, qp, &attr,
+				 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+					 IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+					 IBV_QP_MIN_RNR_TIMER);
+	if (rc == 0)
+		return 0;
+	sxt_port_gid_text(own->gid, from, sizeof(from));
+	sxt_port_gid_text(route->peer->gid, to, sizeof(to));
+	SXT_LOG(SXT_LOG_ERROR,
+		"qp 0x%x modify to RTR: %s (%s GID index %u %s LID %u to %s qp 0x%x GID %s LID "
+		"%u)%s",
+		qp->qp_num, sxt_strerror(rc), port->label, route->local->gid_index, from, own->lid,
+		route->peer_name, route->peer->qpn, to, route->peer->lid, explain_rtr(route, rc));
+	return rc;
+}
+
+static int to_rts(const struct sxt_port *port, struct ibv_qp *qp, const struct sxt_qp_route *route)
+{
+	const struct sxt_config *config = port->device->ib->config;
+	struct ibv_qp_attr attr = {
+		.qp_state = IBV_QPS_RTS,
+		.timeout = (uint8_t)config->ib_timeout,
+		.retry_cnt = (uint8_t)config->ib_retry_cnt,
+		.rnr_retry = RNR_RETRY,
+		.sq_psn = route->local->path.psn,
+		.max_rd_atomic = 1,
+	};
+	int rc = sxt_verbs_modify_qp(port->device->verbs, qp, &attr,
+				     IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+					     IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+					     IBV_QP_MAX_QP_RD_ATOMIC);
+
+	if (rc != 0)
+		SXT_LOG(SXT_LOG_ERROR, "qp 0x%x on %s to %s: modify to RTS: %s", qp->qp_num,
+			port->label, route->peer_name, sxt_strerror(rc));
+	return rc;
+}
+
+int sxt_qp_join(const struct sxt_port *port, struct ibv_qp *qp, const struct sxt_qp_route *route)
+{
+	int rc = to_rtr(port, qp, route);
+
+	return rc != 0 ? rc : to_rts(port, qp, route);
+}
+
+int sxt_qp_to_error(const struct sxt_port *port, struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	return sxt_verbs_modify_qp(port->device->verbs, qp, &attr, IBV_QP_STATE);
+}
+
+void sxt_qp_destroy(const struct sxt_port *port, struct ibv_qp *qp)
+{
+	int rc;
+
+	if (qp == NULL)
+		return;
+	rc = port->device->verbs->destroy_qp(qp);
+	if (rc != 0)
+		SXT_LOG(SXT_LOG_WARN,
+			"a queue pair of %s was not destroyed: %s; it stays until the "
+			"process ends",
+			port->label, sxt_strerror(rc));
+}
