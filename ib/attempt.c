@@ -1,0 +1,355 @@
+/*
+ * attempt.c - what connecting and accepting have in common (slow path, NCCL's service thread).
+ */
+#include "ib/attempt.h"
+
+#include "core/log.h"
+#include "core/status.h"
+#include "ib/conn.h"
+#include "ib/context.h"
+#include "ib/listen.h"
+#include "ib/process.h"
+#include "ib/watcher.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_connecting(const struct sxt_attempt *attempt)
+{
+	return attempt->listener == NULL;
+}
+
+/* What messages say of the other end; the watcher writes it as it learns more. */
+struct peer_words {
+	char name[96];
+	char trouble[320]; /* of the channel, "" while it is up */
+};
+
+static void read_peer(const struct sxt_attempt *attempt, struct peer_words *out)
+{
+	const struct sxt_side *side = attempt->side;
+
+	snprintf(out->name, sizeof(out->name), "its peer");
+	out->trouble[0] = '\0';
+	if (side == NULL)
+		return;
+	pthread_mutex_lock(&attempt->ib->watcher->lock);
+	snprintf(out->name, sizeof(out->name), "%s", side->peer);
+	if (side->state != SXT_SIDE_UP)
+		snprintf(out->trouble, sizeof(out->trouble), "%s",
+			 side->why[0] != '\0' ? side->why
+					      : "no answer; is a firewall in the way, or "
+						"NCCL_SOCKET_IFNAME another network?");
+	pthread_mutex_unlock(&attempt->ib->watcher->lock);
+}
+
+int sxt_attempt_create(struct sxt_ib *ib, const struct sxt_step *steps, struct sxt_port *port,
+		       struct sxt_attempt **out)
+{
+	struct sxt_attempt *attempt = calloc(1, sizeof(*attempt));
+	int rc;
+
+	if (attempt == NULL)
+		return -ENOMEM;
+	attempt->ib = ib;
+	attempt->steps = steps;
+	attempt->port = port;
+	attempt->tclass = SXT_TCLASS_DEFAULT;
+	attempt->begin_ns = ib->sys->now_ns();
+	sxt_list_init(&attempt->ctx_node);
+	rc = sxt_watcher_get(ib->watcher);
+	if (rc != 0) {
+		free(attempt);
+		return rc;
+	}
+	*out = attempt;
+	return 0;
+}
+
+static void forget_cookie(struct sxt_attempt *attempt)
+{
+	struct sxt_watcher *watcher = attempt->ib->watcher;
+	uint32_t place = (uint32_t)attempt->cookie;
+
+	if (attempt->cookie != 0 && watcher->attempts[place] == attempt)
+		watcher->attempts[place] = NULL;
+}
+
+static void tell_peer(struct sxt_attempt *attempt, int rc, const char *text)
+{
+	struct sxt_frame_out frame;
+
+	if (attempt->conn == NULL || attempt->conn->side == NULL || attempt->refused != 0)
+		return;
+	sxt_frame_begin(&frame, SXT_FRAME_REJECT, attempt->conn->peer_id, attempt->conn->id);
+	sxt_frame_add_error(&frame, rc, text);
+	sxt_side_send(attempt->conn->side, &frame);
+	attempt->refused = rc;
+}
+
+/* Everything but the connection, which may have been handed out. */
+static void release(struct sxt_attempt *attempt)
+{
+	struct sxt_ib *ib = attempt->ib;
+
+	if (attempt->ctx != NULL) {
+		pthread_mutex_lock(&attempt->ctx->lock);
+		sxt_list_remove(&attempt->ctx_node);
+		pthread_mutex_unlock(&attempt->ctx->lock);
+	}
+	pthread_mutex_lock(&ib->watcher->lock);
+	forget_cookie(attempt);
+	sxt_side_put(attempt->side);
+	pthread_mutex_unlock(&ib->watcher->lock);
+	if (attempt->owns_ctx)
+		sxt_context_destroy(attempt->ctx);
+	free(attempt);
+	sxt_watcher_put(ib->watcher);
+}
+
+void sxt_attempt_destroy(struct sxt_attempt *attempt, const char *why)
+{
+	struct sxt_watcher *watcher;
+
+	if (attempt == NULL)
+		return;
+	watcher = attempt->ib->watcher;
+	pthread_mutex_lock(&watcher->lock);
+	tell_peer(attempt, -ECONNRESET, why);
+	if (attempt->conn != NULL) {
+		attempt->conn->attempt = NULL;
+		sxt_side_detach(attempt->conn);
+	}
+	pthread_mutex_unlock(&watcher->lock);
+	sxt_conn_destroy(attempt->conn);
+	attempt->conn = NULL;
+	release(attempt);
+}
+
+int sxt_attempt_fail(struct sxt_attempt *attempt, int rc, const char *fmt, ...)
+{
+	struct sxt_watcher *watcher = attempt->ib->watcher;
+	struct peer_words peer;
+	char text[400];
+	va_list args;
+
+	read_peer(attempt, &peer);
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	SXT_LOG(SXT_LOG_ERROR, "%s %s on port %s: %s (%s)",
+		is_connecting(attempt) ? "connect to" : "accept from", peer.name,
+		attempt->port->label, text, sxt_strerror(rc));
+	pthread_mutex_lock(&watcher->lock);
+	tell_peer(attempt, rc, text);
+	pthread_mutex_unlock(&watcher->lock);
+	return rc;
+}
+
+/*
+ * The end is whole from here on: notes about it go to the data path. Anything that came while the
+ * last step ran is looked at once more under the lock.
+ */
+static int hand_over(struct sxt_attempt *attempt, struct sxt_conn **out)
+{
+	struct sxt_watcher *watcher = attempt->ib->watcher;
+	struct sxt_conn *conn = attempt->conn;
+	char why[320] = "";
+	bool is_lost = true;
+
+	pthread_mutex_lock(&watcher->lock);
+	if (attempt->refused != 0)
+		memcpy(why, attempt->refused_text, sizeof(attempt->refused_text));
+	else if (conn->side->state == SXT_SIDE_DEAD && conn->ended == SXT_CONN_LIVES)
+		memcpy(why, conn->side->why, sizeof(why));
+	else
+		is_lost = false;
+	if (!is_lost)
+		conn->attempt = NULL;
+	pthread_mutex_unlock(&watcher->lock);
+	if (is_lost)
+		return sxt_attempt_fail(attempt, -ECONNRESET, "%s", why);
+	SXT_LOG(SXT_LOG_DEBUG, "%s %s on port %s: qp 0x%x to qp 0x%x",
+		is_connecting(attempt) ? "connected to" : "accepted", conn->peer_name,
+		attempt->port->label, conn->local.path.qpn, conn->peer.qpn);
+	/* The connection owns its private context from here on. */
+	attempt->owns_ctx = false;
+	attempt->conn = NULL;
+	*out = conn;
+	return 0;
+}
+
+static int check_time(struct sxt_attempt *attempt)
+{
+	uint64_t limit_ns = attempt->ib->config->connect_timeout_s * SXT_NS_PER_SEC;
+	uint64_t spent_ns = attempt->ib->sys->now_ns() - attempt->begin_ns;
+	const char *waits_for = attempt->steps[attempt->step].waits_for;
+	struct peer_words peer;
+
+	if (spent_ns < limit_ns / 2 || (spent_ns < limit_ns && attempt->was_warned))
+		return -EAGAIN;
+	read_peer(attempt, &peer);
+	if (spent_ns >= limit_ns)
+		return sxt_attempt_fail(attempt, -ETIMEDOUT,
+					"gave up after %u s (SEXTANT_CONNECT_TIMEOUT), still "
+					"waiting for %s%s%s",
+					attempt->ib->config->connect_timeout_s, waits_for,
+					peer.trouble[0] != '\0' ? "; its side channel: " : "",
+					peer.trouble);
+	attempt->was_warned = true;
+	SXT_LOG(SXT_LOG_WARN,
+		"%s %s on port %s: waiting for %s since %u s; gives up at %u s "
+		"(SEXTANT_CONNECT_TIMEOUT), continuing",
+		is_connecting(attempt) ? "connect to" : "accept from", peer.name,
+		attempt->port->label, waits_for, (uint32_t)(spent_ns / SXT_NS_PER_SEC),
+		attempt->ib->config->connect_timeout_s);
+	return -EAGAIN;
+}
+
+int sxt_attempt_poll(struct sxt_attempt *attempt, struct sxt_conn **out)
+{
+	struct sxt_watcher *watcher = attempt->ib->watcher;
+	int rc;
+
+	do {
+		rc = attempt->steps[attempt->step].run(attempt);
+		attempt->step += rc == 0 ? 1 : 0;
+	} while (rc == 0 && attempt->steps[attempt->step].run != NULL);
+
+	/* A user for the connection before the attempt stops being one. */
+	if (rc == 0)
+		rc = sxt_watcher_get(watcher);
+	if (rc == 0) {
+		rc = hand_over(attempt, out);
+		if (rc != 0)
+			sxt_watcher_put(watcher);
+	}
+	if (rc == 0) {
+		release(attempt);
+		return 0;
+	}
+	if (rc == -EAGAIN)
+		rc = check_time(attempt);
+	if (rc != -EAGAIN)
+		sxt_attempt_destroy(attempt, "the other end failed");
+	return rc;
+}
+
+int sxt_attempt_need_context(struct sxt_attempt *attempt)
+{
+	int rc;
+
+	if (attempt->ctx != NULL)
+		return 0;
+	rc = sxt_context_create(attempt->ib, attempt->tclass, &attempt->ctx);
+	if (rc != 0)
+		return sxt_attempt_fail(attempt, rc, "making its context");
+	attempt->ctx->is_private = true;
+	attempt->owns_ctx = true;
+	return 0;
+}
+
+/* NCCL_IB_TC, else what was asked for, else the communicator's, else 0. */
+static int traffic_class(const struct sxt_attempt *attempt, int kind)
+{
+	const struct sxt_config *config = attempt->ib->config;
+	int tclass = config->ib_tc;
+
+	/* What a receiving end sends is clear-to-send writes. */
+	if (kind == SXT_CONN_RECV && config->ib_fifo_tc >= 0)
+		return config->ib_fifo_tc;
+	if (tclass < 0)
+		tclass = attempt->tclass;
+	if (tclass < 0)
+		tclass = attempt->ctx->tclass;
+	return tclass < 0 || tclass > 255 ? 0 : tclass;
+}
+
+int sxt_attempt_make_conn(struct sxt_attempt *attempt, int kind)
+{
+	int rc;
+
+	if (attempt->conn != NULL)
+		return 0;
+	rc = sxt_conn_create(attempt->ctx, attempt->port, (enum sxt_conn_kind)kind, &attempt->conn);
+	if (rc != 0)
+		return sxt_attempt_fail(attempt, rc, "making its queue pair");
+	attempt->conn->tclass = traffic_class(attempt, kind);
+	attempt->conn->attempt = attempt;
+	return 0;
+}
+
+static const char *link_layer_name(uint8_t link_layer)
+{
+	return link_layer == IBV_LINK_LAYER_ETHERNET ? "RoCE" : "InfiniBand";
+}
+
+int sxt_attempt_start_conn(struct sxt_attempt *attempt)
+{
+	struct sxt_conn *conn = attempt->conn;
+	const struct sxt_wire_path *local = &conn->local.path;
+	struct peer_words peer;
+	int rc;
+
+	read_peer(attempt, &peer);
+	snprintf(conn->peer_name, sizeof(conn->peer_name), "%.64s %.24s", peer.name,
+		 attempt->path.hca);
+	if (local->link_layer != attempt->path.link_layer)
+		return sxt_attempt_fail(
+			attempt, -EOPNOTSUPP,
+			"%s is %s and %s is %s: they cannot be connected; leave one "
+			"of them out with NCCL_IB_HCA",
+			attempt->port->label, link_layer_name(local->link_layer), conn->peer_name,
+			link_layer_name(attempt->path.link_layer));
+	conn->peer = attempt->path;
+	rc = sxt_conn_start(conn, &attempt->path, &attempt->memory);
+	return rc == 0 ? 0
+		       : sxt_attempt_fail(attempt, rc, "joining its queue pair with the peer's");
+}
+
+void sxt_attempt_send(struct sxt_attempt *attempt, uint16_t type)
+{
+	struct sxt_conn *conn = attempt->conn;
+	struct sxt_wire_memory memory;
+	struct sxt_frame_out frame;
+
+	sxt_frame_begin(&frame, type, conn->peer_id, conn->id);
+	if (type != SXT_FRAME_READY) {
+		sxt_conn_memory(conn, &memory);
+		if (type == SXT_FRAME_CONNECT)
+			sxt_frame_add(&frame, SXT_TLV_TOKEN, attempt->handle.token,
+				      sizeof(attempt->handle.token));
+		sxt_frame_add(&frame, SXT_TLV_PATH, &conn->local.path, sizeof(conn->local.path));
+		sxt_frame_add(&frame, type == SXT_FRAME_CONNECT ? SXT_TLV_RING : SXT_TLV_RECORDS,
+			      &memory, sizeof(memory));
+	}
+	attempt->incarnation = conn->side->incarnation;
+	sxt_side_send(conn->side, &frame);
+}
+
+void sxt_attempts_drop(struct sxt_context *ctx)
+{
+	struct sxt_list *node;
+	struct sxt_list *after;
+
+	/* The caller is alone with the context: nobody adds to the lists meanwhile. */
+	sxt_list_for_each (node, after, &ctx->attempts)
+		sxt_attempt_destroy(SXT_LIST_ENTRY(node, struct sxt_attempt, ctx_node),
+				    "the communicator was destroyed");
+	sxt_list_for_each (node, after, &ctx->listeners)
+		sxt_listener_close(SXT_LIST_ENTRY(node, struct sxt_listener, ctx_node));
+}
+
+void sxt_attempts_drop_all(struct sxt_ib *ib)
+{
+	struct sxt_list *node;
+	struct sxt_list *after;
+
+	for (uint32_t i = 0; i < ib->watcher->attempts_cap; i++)
+		sxt_attempt_destroy(ib->watcher->attempts[i], "the process ended");
+	sxt_list_for_each (node, after, &ib->watcher->listeners)
+		sxt_listener_close(SXT_LIST_ENTRY(node, struct sxt_listener, node));
+}

@@ -1,0 +1,175 @@
+/*
+ * frames.c - what the frames of a peer do to listeners, attempts and connections. The watcher's
+ * thread, under its lock: leaves facts and notes, acts on nothing.
+ */
+#include "ib/attempt.h"
+
+#include "core/log.h"
+#include "core/status.h"
+#include "ib/conn.h"
+#include "ib/listen.h"
+#include "ib/side.h"
+#include "ib/watcher.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static void reject(struct sxt_side *side, uint32_t peer_id, int rc, const char *why)
+{
+	struct sxt_frame_out frame;
+
+	sxt_frame_begin(&frame, SXT_FRAME_REJECT, peer_id, 0);
+	sxt_frame_add_error(&frame, rc, why);
+	sxt_side_send(side, &frame);
+}
+
+/* By our number where the peer knows it, else by its own. */
+static struct sxt_conn *find_conn(const struct sxt_side *side, const struct sxt_wire_frame *header)
+{
+	struct sxt_list *node;
+	struct sxt_list *after;
+
+	sxt_list_for_each (node, after, &side->conns) {
+		struct sxt_conn *conn = SXT_LIST_ENTRY(node, struct sxt_conn, side_node);
+		bool is_peers = header->conn_from == 0 || conn->peer_id == 0 ||
+				conn->peer_id == header->conn_from;
+
+		if (header->conn_to != 0 ? conn->id == header->conn_to && is_peers
+					 : conn->peer_id == header->conn_from)
+			return conn;
+	}
+	return NULL;
+}
+
+static void on_connect(struct sxt_side *side, const struct sxt_wire_frame *header,
+		       const struct sxt_frame_facts *facts)
+{
+	struct sxt_watcher *watcher = side->watcher;
+	struct sxt_listener *listener = NULL;
+	int rc;
+
+	if (header->conn_from == 0 || !facts->has_token || !facts->has_path || !facts->has_ring) {
+		reject(side, header->conn_from, -EPROTO, "CONNECT lacks a record");
+		return;
+	}
+	/* Sent again because the channel broke: it was heard the first time. */
+	if (sxt_listeners_know(watcher, side, header->conn_from) || find_conn(side, header) != NULL)
+		return;
+	listener = sxt_listener_find(watcher, facts->token);
+	if (listener == NULL) {
+		reject(side, header->conn_from, -ECONNREFUSED,
+		       "no listener has this token: it was closed, or never was");
+		return;
+	}
+	rc = sxt_listener_offer(listener, side, header->conn_from, facts);
+	if (rc != 0)
+		reject(side, header->conn_from, rc, "too many connections wait to be accepted");
+}
+
+static void refuse_attempt(struct sxt_attempt *attempt, int rc, const char *text)
+{
+	if (attempt->refused != 0)
+		return;
+	attempt->refused = rc;
+	snprintf(attempt->refused_text, sizeof(attempt->refused_text), "%s", text);
+}
+
+static void on_accept(struct sxt_conn *conn, const struct sxt_wire_frame *header,
+		      const struct sxt_frame_facts *facts)
+{
+	struct sxt_attempt *attempt = conn->attempt;
+	struct sxt_frame_out frame;
+
+	if (conn->kind != SXT_CONN_SEND)
+		return;
+	if (attempt == NULL) {
+		/* Sent again because the channel broke: so READY may be lost as well. */
+		sxt_frame_begin(&frame, SXT_FRAME_READY, conn->peer_id, conn->id);
+		sxt_side_send(conn->side, &frame);
+		return;
+	}
+	if (attempt->is_answered)
+		return;
+	if (header->conn_from == 0 || !facts->has_path || !facts->has_records) {
+		refuse_attempt(attempt, -EPROTO, "its ACCEPT lacks a record");
+		return;
+	}
+	conn->peer_id = header->conn_from;
+	attempt->peer_id = header->conn_from;
+	attempt->path = facts->path;
+	attempt->memory = facts->records;
+	attempt->is_answered = true;
+}
+
+static void on_close(struct sxt_conn *conn, const struct sxt_frame_facts *facts)
+{
+	struct sxt_attempt *attempt = conn->attempt;
+
+	/* An accepting end that is ready is whole, even if accept() has not said so yet. */
+	if (attempt != NULL && !attempt->is_ready) {
+		refuse_attempt(attempt, -ECONNRESET, "it closed the connection while it was made");
+		return;
+	}
+	if (conn->ended != SXT_CONN_LIVES)
+		return;
+	conn->ended = SXT_CONN_PEER_CLOSED;
+	conn->peer_progress = facts->progress;
+	sxt_conn_note(conn, SXT_NOTE_PEER_CLOSED);
+}
+
+static void on_failure(struct sxt_conn *conn, const struct sxt_wire_frame *header,
+		       const struct sxt_frame_facts *facts)
+{
+	if (conn->attempt != NULL) {
+		refuse_attempt(conn->attempt, facts->has_error ? facts->error : -ECONNREFUSED,
+			       facts->text);
+		return;
+	}
+	if (conn->ended == SXT_CONN_LIVES)
+		SXT_LOG(SXT_LOG_ERROR, "peer %s sent %s: %s (%s there)", conn->peer_name,
+			sxt_frame_type_name(header->type), facts->text, sxt_strerror(facts->error));
+	sxt_side_note_failed(conn, -EREMOTEIO);
+}
+
+static void on_unknown(struct sxt_side *side, const struct sxt_wire_frame *header)
+{
+	if (header->type == SXT_FRAME_ACCEPT)
+		reject(side, header->conn_from, -ECONNRESET, "connecting was given up");
+	else if (header->type != SXT_FRAME_READY && header->conn_to == 0)
+		sxt_ignore(sxt_listeners_forget(side->watcher, side, header->conn_from));
+}
+
+void sxt_frames_take(struct sxt_side *side, const struct sxt_wire_frame *header,
+		     const struct sxt_frame_facts *facts)
+{
+	struct sxt_conn *conn;
+
+	if (header->type == SXT_FRAME_CONNECT) {
+		on_connect(side, header, facts);
+		return;
+	}
+	conn = find_conn(side, header);
+	if (conn == NULL) {
+		on_unknown(side, header);
+		return;
+	}
+	switch (header->type) {
+	case SXT_FRAME_ACCEPT:
+		on_accept(conn, header, facts);
+		break;
+	case SXT_FRAME_READY:
+		if (conn->attempt != NULL && conn->kind == SXT_CONN_RECV)
+			conn->attempt->is_ready = true;
+		break;
+	case SXT_FRAME_CLOSE:
+		on_close(conn, facts);
+		break;
+	case SXT_FRAME_REJECT:
+	case SXT_FRAME_FAIL:
+		on_failure(conn, header, facts);
+		break;
+	default: /* a later version's: nothing we could do with it */
+		break;
+	}
+}

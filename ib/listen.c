@@ -1,0 +1,337 @@
+/*
+ * listen.c - listeners, and the receiving end of a connection step by step (slow path, polled by
+ * NCCL).
+ */
+#include "ib/listen.h"
+
+#include "core/log.h"
+#include "core/status.h"
+#include "ib/attempt.h"
+#include "ib/conn.h"
+#include "ib/context.h"
+#include "ib/process.h"
+#include "ib/watcher.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct sxt_listener *sxt_listener_find(const struct sxt_watcher *watcher, const uint8_t *token)
+{
+	struct sxt_list *node;
+	struct sxt_list *after;
+
+	sxt_list_for_each (node, after, &watcher->listeners) {
+		struct sxt_listener *listener = SXT_LIST_ENTRY(node, struct sxt_listener, node);
+
+		if (memcmp(listener->token, token, sizeof(listener->token)) == 0)
+			return listener;
+	}
+	return NULL;
+}
+
+int sxt_listener_offer(struct sxt_listener *listener, struct sxt_side *side, uint32_t peer_id,
+		       const struct sxt_frame_facts *facts)
+{
+	struct sxt_offer *offer;
+
+	if (listener->offers_cnt >= SXT_OFFERS_MAX)
+		return -ENOBUFS;
+	offer = calloc(1, sizeof(*offer));
+	if (offer == NULL)
+		return -ENOMEM;
+	offer->side = side;
+	side->refs++;
+	offer->peer_id = peer_id;
+	offer->path = facts->path;
+	offer->ring = facts->ring;
+	sxt_list_append(&listener->offers, &offer->node);
+	listener->offers_cnt++;
+	return 0;
+}
+
+static void offer_free(struct sxt_listener *listener, struct sxt_offer *offer)
+{
+	sxt_list_remove(&offer->node);
+	listener->offers_cnt--;
+	sxt_side_put(offer->side);
+	free(offer);
+}
+
+static bool is_offer(const struct sxt_offer *offer, const struct sxt_side *side, uint32_t peer_id)
+{
+	return offer->side == side && (peer_id == 0 || offer->peer_id == peer_id);
+}
+
+static uint32_t forget(struct sxt_listener *listener, const struct sxt_side *side, uint32_t peer_id)
+{
+	struct sxt_list *node;
+	struct sxt_list *after;
+	uint32_t cnt = 0;
+
+	sxt_list_for_each (node, after, &listener->offers) {
+		struct sxt_offer *offer = SXT_LIST_ENTRY(node, struct sxt_offer, node);
+
+		if (is_offer(offer, side, peer_id)) {
+			offer_free(listener, offer);
+			cnt++;
+		}
+	}
+	return cnt;
+}
+
+uint32_t sxt_listeners_forget(struct sxt_watcher *watcher, const struct sxt_side *side,
+			      uint32_t peer_id)
+{
+	struct sxt_list *node;
+	struct sxt_list *after;
+	uint32_t cnt = 0;
+
+	sxt_list_for_each (node, after, &watcher->listeners)
+		cnt += forget(SXT_LIST_ENTRY(node, struct sxt_listener, node), side, peer_id);
+	return cnt;
+}
+
+static bool knows(const struct sxt_listener *listener, const struct sxt_side *side,
+		  uint32_t peer_id)
+{
+	struct sxt_list *node;
+	struct sxt_list *after;
+
+	sxt_list_for_each (node, after, &listener->offers) {
+		if (is_offer(SXT_LIST_ENTRY(node, struct sxt_offer, node), side, peer_id))
+			return true;
+	}
+	return false;
+}
+
+bool sxt_listeners_know(const struct sxt_watcher *watcher, const struct sxt_side *side,
+			uint32_t peer_id)
+{
+	struct sxt_list *node;
+	struct sxt_list *after;
+
+	sxt_list_for_each (node, after, &watcher->listeners) {
+		if (knows(SXT_LIST_ENTRY(node, struct sxt_listener, node), side, peer_id))
+			return true;
+	}
+	return false;
+}
+
+static void fill_handle(const struct sxt_listener *listener, void *handle)
+{
+	const struct sxt_ib *ib = listener->ib;
+	struct sxt_wire_handle wire = {
+		.magic = SXT_WIRE_MAGIC,
+		.version = SXT_WIRE_VERSION,
+		.version_min = SXT_WIRE_VERSION_MIN,
+		.addr = ib->watcher->listen_addr,
+	};
+
+	memcpy(wire.token, listener->token, sizeof(wire.token));
+	memcpy(wire.process, ib->process, sizeof(wire.process));
+	memcpy(handle, &wire, sizeof(wire));
+}
+
+static void listener_free(struct sxt_listener *listener)
+{
+	struct sxt_watcher *watcher = listener->ib->watcher;
+
+	free(listener);
+	sxt_watcher_put(watcher);
+}
+
+static int listener_create(struct sxt_ib *ib, struct sxt_port *port, struct sxt_listener **out)
+{
+	struct sxt_listener *listener = calloc(1, sizeof(*listener));
+	int rc;
+
+	if (listener == NULL)
+		return -ENOMEM;
+	listener->ib = ib;
+	listener->port = port;
+	sxt_list_init(&listener->node);
+	sxt_list_init(&listener->ctx_node);
+	sxt_list_init(&listener->offers);
+	rc = sxt_watcher_get(ib->watcher);
+	if (rc != 0) {
+		free(listener);
+		return rc;
+	}
+	rc = sxt_sys_random(ib->sys, listener->token, sizeof(listener->token));
+	if (rc != 0) {
+		SXT_LOG(SXT_LOG_ERROR, "listen: the kernel gives no random numbers");
+		listener_free(listener);
+		return rc;
+	}
+	*out = listener;
+	return 0;
+}
+
+int sxt_listen(struct sxt_ib *ib, struct sxt_context *ctx, int dev, void *handle,
+	       struct sxt_listener **out)
+{
+	struct sxt_listener *listener;
+	struct sxt_port *port;
+	int rc = sxt_ib_port(ib, dev, "listen", &port);
+
+	if (rc == 0)
+		rc = listener_create(ib, port, &listener);
+	if (rc != 0)
+		return rc;
+	pthread_mutex_lock(&ib->watcher->lock);
+	rc = sxt_sides_listen(ib->watcher);
+	if (rc == 0) {
+		sxt_list_append(&ib->watcher->listeners, &listener->node);
+		fill_handle(listener, handle);
+	}
+	pthread_mutex_unlock(&ib->watcher->lock);
+	if (rc != 0) {
+		listener_free(listener);
+		return rc;
+	}
+	listener->ctx = ctx;
+	if (ctx != NULL) {
+		pthread_mutex_lock(&ctx->lock);
+		sxt_list_append(&ctx->listeners, &listener->ctx_node);
+		pthread_mutex_unlock(&ctx->lock);
+	}
+	*out = listener;
+	return 0;
+}
+
+static void refuse_offer(const struct sxt_offer *offer, const char *why)
+{
+	struct sxt_frame_out frame;
+
+	sxt_frame_begin(&frame, SXT_FRAME_REJECT, offer->peer_id, 0);
+	sxt_frame_add_error(&frame, -ECONNREFUSED, why);
+	sxt_side_send(offer->side, &frame);
+}
+
+void sxt_listener_close(struct sxt_listener *listener)
+{
+	struct sxt_watcher *watcher;
+	struct sxt_list *node;
+	struct sxt_list *after;
+
+	if (listener == NULL)
+		return;
+	watcher = listener->ib->watcher;
+	sxt_attempt_destroy(listener->attempt, "the listener was closed before it accepted");
+	if (listener->ctx != NULL) {
+		pthread_mutex_lock(&listener->ctx->lock);
+		sxt_list_remove(&listener->ctx_node);
+		pthread_mutex_unlock(&listener->ctx->lock);
+	}
+	pthread_mutex_lock(&watcher->lock);
+	sxt_list_remove(&listener->node);
+	sxt_list_for_each (node, after, &listener->offers) {
+		struct sxt_offer *offer = SXT_LIST_ENTRY(node, struct sxt_offer, node);
+
+		refuse_offer(offer, "the listener was closed before it accepted");
+		offer_free(listener, offer);
+	}
+	pthread_mutex_unlock(&watcher->lock);
+	listener_free(listener);
+}
+
+static int accept_take(struct sxt_attempt *attempt)
+{
+	struct sxt_listener *listener = attempt->listener;
+	struct sxt_watcher *watcher = attempt->ib->watcher;
+	int rc = -EAGAIN;
+
+	pthread_mutex_lock(&watcher->lock);
+	if (!sxt_list_empty(&listener->offers)) {
+		struct sxt_offer *offer =
+			SXT_LIST_ENTRY(listener->offers.next, struct sxt_offer, node);
+
+		attempt->side = offer->side;
+		attempt->side->refs++;
+		attempt->peer_id = offer->peer_id;
+		attempt->path = offer->path;
+		attempt->memory = offer->ring;
+		attempt->is_answered = true;
+		offer_free(listener, offer);
+		rc = 0;
+	}
+	pthread_mutex_unlock(&watcher->lock);
+	return rc;
+}
+
+static int accept_make(struct sxt_attempt *attempt)
+{
+	struct sxt_watcher *watcher = attempt->ib->watcher;
+	int rc = sxt_attempt_need_context(attempt);
+
+	if (rc == 0)
+		rc = sxt_attempt_make_conn(attempt, SXT_CONN_RECV);
+	if (rc != 0)
+		return rc;
+	/* On the channel before joining, so that the peer hears why if that fails. */
+	pthread_mutex_lock(&watcher->lock);
+	attempt->conn->peer_id = attempt->peer_id;
+	sxt_side_attach(attempt->side, attempt->conn);
+	pthread_mutex_unlock(&watcher->lock);
+
+	rc = sxt_attempt_start_conn(attempt);
+	if (rc != 0)
+		return rc;
+	pthread_mutex_lock(&watcher->lock);
+	sxt_attempt_send(attempt, SXT_FRAME_ACCEPT);
+	pthread_mutex_unlock(&watcher->lock);
+	return 0;
+}
+
+static int accept_ready(struct sxt_attempt *attempt)
+{
+	struct sxt_watcher *watcher = attempt->ib->watcher;
+	char why[320] = "";
+	int rc = -EAGAIN;
+
+	pthread_mutex_lock(&watcher->lock);
+	if (attempt->is_ready) {
+		rc = 0;
+	} else if (attempt->refused != 0) {
+		rc = attempt->refused;
+		memcpy(why, attempt->refused_text, sizeof(attempt->refused_text));
+	} else if (attempt->side->state == SXT_SIDE_DEAD) {
+		rc = -ECONNRESET;
+		memcpy(why, attempt->side->why, sizeof(why));
+	} else if (attempt->side->state == SXT_SIDE_UP &&
+		   attempt->side->incarnation != attempt->incarnation) {
+		/* The channel broke and came back: the frame, or its answer, may be lost. */
+		sxt_attempt_send(attempt, SXT_FRAME_ACCEPT);
+	}
+	pthread_mutex_unlock(&watcher->lock);
+
+	if (rc == 0 || rc == -EAGAIN)
+		return rc;
+	return sxt_attempt_fail(attempt, rc, "the peer gave up: %s", why);
+}
+
+static const struct sxt_step accept_steps[] = {
+	{"the peer to connect", accept_take},
+	{"nothing", accept_make},
+	{"the peer to be ready", accept_ready},
+	{NULL, NULL},
+};
+
+int sxt_accept(struct sxt_listener *listener, struct sxt_conn **out)
+{
+	int rc = 0;
+
+	if (listener->attempt == NULL) {
+		rc = sxt_attempt_create(listener->ib, accept_steps, listener->port,
+					&listener->attempt);
+		if (rc != 0)
+			return rc;
+		listener->attempt->listener = listener;
+		listener->attempt->ctx = listener->ctx;
+	}
+	rc = sxt_attempt_poll(listener->attempt, out);
+	if (rc != -EAGAIN)
+		listener->attempt = NULL;
+	return rc;
+}

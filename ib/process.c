@@ -1,0 +1,201 @@
+/*
+ * process.c - the process's transport: one for all communicators, made by the first and freed by
+ * the last (slow path).
+ */
+#include "ib/process.h"
+
+#include "core/log.h"
+#include "core/status.h"
+#include "ib/attempt.h"
+#include "ib/watcher.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CONNS_MAX 65536
+
+static struct {
+	pthread_mutex_t lock;
+	struct sxt_ib *ib;
+	uint32_t refs;
+} singleton = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+int sxt_ib_create(const struct sxt_ib_parts *parts, struct sxt_ib **out)
+{
+	struct sxt_ib *ib = calloc(1, sizeof(*ib));
+	int rc;
+
+	if (ib == NULL)
+		return -ENOMEM;
+	ib->sys = parts->sys;
+	ib->config = parts->config;
+	ib->verbs = parts->verbs;
+	ib->pid = getpid();
+	sxt_list_init(&ib->devices);
+	if (gethostname(ib->host, sizeof(ib->host) - 1) != 0)
+		memcpy(ib->host, "?", 2);
+	rc = sxt_sys_random(ib->sys, ib->process, sizeof(ib->process));
+	if (rc == 0)
+		rc = sxt_watcher_create(ib, parts->is_manual, &ib->watcher);
+	if (rc != 0)
+		SXT_LOG(SXT_LOG_ERROR, "making the transport: %s", sxt_strerror(rc));
+	else
+		rc = sxt_ports_open(ib);
+	if (rc != 0) {
+		sxt_ib_destroy(ib);
+		return rc;
+	}
+	*out = ib;
+	return 0;
+}
+
+void sxt_ib_destroy(struct sxt_ib *ib)
+{
+	if (ib == NULL)
+		return;
+	if (ib->watcher != NULL)
+		sxt_attempts_drop_all(ib);
+	sxt_watcher_destroy(ib->watcher);
+	sxt_ports_close(ib);
+	free(ib);
+}
+
+/* What the singleton owns besides the transport. */
+struct own_parts {
+	struct sxt_config config;
+	struct sxt_verbs verbs;
+};
+
+static struct own_parts own;
+
+static int load_own(void)
+{
+	int rc = sxt_config_load(&own.config);
+
+	if (rc != 0)
+		return rc;
+	if (sxt_log_set_file(own.config.log_file) != 0)
+		SXT_LOG(SXT_LOG_WARN, "SEXTANT_LOG_FILE=%s cannot be opened: %m; continuing",
+			own.config.log_file);
+	if (own.config.ib_disable != 0) {
+		SXT_LOG(SXT_LOG_INFO, "NCCL_IB_DISABLE=1: Sextant stays away");
+		rc = -ENODEV;
+	}
+	if (rc == 0)
+		rc = sxt_verbs_open(&own.config, &own.verbs);
+	if (rc != 0)
+		sxt_config_fini(&own.config);
+	return rc;
+}
+
+static void unload_own(void)
+{
+	sxt_verbs_close(&own.verbs);
+	sxt_config_fini(&own.config);
+}
+
+static int make_singleton(void)
+{
+	const struct sxt_ib_parts parts = {
+		.sys = &sxt_sys_host,
+		.config = &own.config,
+		.verbs = &own.verbs,
+	};
+	int rc = load_own();
+
+	if (rc != 0)
+		return rc;
+	rc = sxt_ib_create(&parts, &singleton.ib);
+	if (rc != 0)
+		unload_own();
+	return rc;
+}
+
+int sxt_ib_get(struct sxt_ib **out)
+{
+	int rc = 0;
+
+	pthread_mutex_lock(&singleton.lock);
+	/*
+	 * Descriptors, mappings and threads of the parent are not a child's: it starts anew, and
+	 * what it inherited is left alone, since giving it back would touch the parent's objects.
+	 */
+	if (singleton.ib != NULL && singleton.ib->pid != getpid()) {
+		singleton.ib = NULL;
+		singleton.refs = 0;
+	}
+	if (singleton.ib == NULL)
+		rc = make_singleton();
+	if (rc == 0) {
+		singleton.refs++;
+		*out = singleton.ib;
+	}
+	pthread_mutex_unlock(&singleton.lock);
+	return rc;
+}
+
+void sxt_ib_put(struct sxt_ib *ib)
+{
+	if (ib == NULL)
+		return;
+	pthread_mutex_lock(&singleton.lock);
+	if (ib == singleton.ib && ib->pid == getpid() && --singleton.refs == 0) {
+		sxt_ib_destroy(ib);
+		singleton.ib = NULL;
+		unload_own();
+	}
+	pthread_mutex_unlock(&singleton.lock);
+}
+
+void sxt_ib_stop(struct sxt_ib *ib)
+{
+	if (ib->pid == getpid())
+		sxt_watcher_stop(ib->watcher);
+}
+
+int sxt_ib_nics_cnt(const struct sxt_ib *ib)
+{
+	return ib->ports_cnt;
+}
+
+int sxt_ib_port(const struct sxt_ib *ib, int dev, const char *what, struct sxt_port **out)
+{
+	if (ib->pid != getpid()) {
+		SXT_LOG(SXT_LOG_ERROR,
+			"%s: this process was forked from %d, whose network it cannot use; "
+			"initialise NCCL after fork()",
+			what, (int)ib->pid);
+		return -EINVAL;
+	}
+	if (dev < 0 || dev >= ib->ports_cnt) {
+		SXT_LOG(SXT_LOG_ERROR, "%s: there is no NIC %d, they are 0..%d", what, dev,
+			ib->ports_cnt - 1);
+		return -EINVAL;
+	}
+	*out = ib->ports[dev];
+	return 0;
+}
+
+int sxt_ib_nic_props(struct sxt_ib *ib, int dev, struct sxt_nic_props *out)
+{
+	struct sxt_port *port;
+	int rc = sxt_ib_port(ib, dev, "properties", &port);
+
+	if (rc != 0)
+		return rc;
+	*out = (struct sxt_nic_props){
+		.name = port->name,
+		.pci_path = port->device->pci_path[0] != '\0' ? port->device->pci_path : NULL,
+		.guid = port->device->guid,
+		.speed_mbps = port->speed_mbps,
+		.port = port->num,
+		.max_conns = CONNS_MAX,
+		.max_message_bytes = SXT_MESSAGE_BYTES_MAX,
+	};
+	if (port->max_message_bytes * SXT_CHUNKS_MAX < SXT_MESSAGE_BYTES_MAX)
+		out->max_message_bytes = port->max_message_bytes * SXT_CHUNKS_MAX;
+	return 0;
+}
