@@ -268,9 +268,9 @@ int sxt_send(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag, st
 		message.bytes = bytes;
 		message.lkey = mr != NULL ? mr->lkey : 0;
 		rc = send_owned(sxt_send_end(conn), &message, tag);
+		if (rc == 0)
+			*out = message.request;
 	}
 	sxt_context_disown(ctx);
-	if (rc == 0)
-		*out = message.request;
 	return rc;
 }
