@@ -222,7 +222,7 @@ int sxt_soft_dir_join(const struct sxt_soft_plan *plan, const char *name,
 	lock_fd = lock_base(base);
 	if (lock_fd < 0)
 		return lock_fd;
-	rc = each_dir(base, sweep, NULL);
+	sxt_ignore(each_dir(base, sweep, NULL)); /* what is left over harms nobody */
 	snprintf(dir, sizeof(dir), "%s/%016" PRIx64 "%s%s", base, plan->hash,
 		 name[0] != '\0' ? "-" : "", name);
 	if (access(dir, F_OK) == 0)

@@ -216,7 +216,7 @@ int sxt_soft_doc_hex(struct sxt_soft_doc *doc, const json_t *value, uint64_t max
 static int read_hex(struct sxt_soft_doc *doc, const json_t *value,
 		    const struct sxt_soft_field *field, void *member)
 {
-	uint64_t number;
+	uint64_t number = 0;
 	int rc = sxt_soft_doc_hex(doc, value, (uint64_t)field->max, &number);
 
 	if (rc != 0)
@@ -274,7 +274,7 @@ static int read_member(struct sxt_soft_doc *doc, const json_t *value,
 		       const struct sxt_soft_field *field, void *into)
 {
 	void *member = (char *)into + field->offset;
-	uint32_t number;
+	uint32_t number = 0;
 	int rc;
 
 	switch (field->kind) {
