@@ -1,0 +1,70 @@
+/*
+ * fuzz_handshake.c - a frame as a stranger may send it: header, then records of any length.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include "ib/handshake.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void require_printable(const char *text, size_t bytes)
+{
+	size_t len = strnlen(text, bytes);
+
+	FUZZ_REQUIRE(len < bytes);
+	for (size_t i = 0; i < len; i++)
+		FUZZ_REQUIRE(text[i] >= 0x20 && text[i] < 0x7f);
+}
+
+static void require_sane(const struct sxt_frame_facts *facts)
+{
+	require_printable(facts->host, sizeof(facts->host));
+	require_printable(facts->release, sizeof(facts->release));
+	require_printable(facts->text, sizeof(facts->text));
+	require_printable(facts->path.hca, sizeof(facts->path.hca));
+	if (facts->has_path)
+		FUZZ_REQUIRE(facts->path.qpn > 0 && facts->path.qpn < 1u << 24);
+	if (facts->has_ring)
+		FUZZ_REQUIRE(facts->ring.rkeys_cnt <= SXT_PORTS_MAX);
+	if (facts->has_error)
+		FUZZ_REQUIRE(facts->error < 0);
+}
+
+/* Exactly as long as the records, so that a byte read past them shows. */
+static void read_records(const uint8_t *data, size_t bytes)
+{
+	struct sxt_frame_facts facts;
+	uint8_t *exact = malloc(bytes > 0 ? bytes : 1);
+	char why[256] = "";
+
+	FUZZ_REQUIRE(exact != NULL);
+	memcpy(exact, data, bytes);
+	if (sxt_frame_read_records(exact, bytes, &facts, why, sizeof(why)) == 0)
+		require_sane(&facts);
+	else
+		FUZZ_REQUIRE(why[0] != '\0');
+	free(exact);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
+{
+	struct sxt_wire_frame header;
+	struct sxt_wire_handle handle;
+	char why[512] = "";
+
+	if (bytes < sizeof(header))
+		return 0;
+	if (sxt_frame_read_header(data, &header, why, sizeof(why)) == 0)
+		FUZZ_REQUIRE(header.length <= SXT_FRAME_BYTES_MAX);
+	else
+		FUZZ_REQUIRE(why[0] != '\0');
+	read_records(data + sizeof(header), bytes - sizeof(header));
+	if (bytes >= sizeof(handle)) {
+		memcpy(&handle, data, sizeof(handle));
+		why[0] = '\0';
+		if (sxt_handle_check(&handle, why, sizeof(why)) != 0)
+			FUZZ_REQUIRE(why[0] != '\0');
+	}
+	return 0;
+}
