@@ -1,0 +1,162 @@
+"""`sextant bench` on the fake net plugin: what it runs, what it notices, what it says.
+
+Usage: test_bench.py SEXTANT FAKE_PLUGIN SCHEMA CASE
+"""
+import json
+import os
+import socket
+import subprocess
+import sys
+
+SEXTANT, FAKE, SCHEMA, CASE = sys.argv[1:5]
+QUICK = ["-e", "64K", "-f", "64", "-n", "2"]
+
+
+def bench(*args, fault=None, plugin=FAKE, env=None):
+    """Runs to its end; answers (status, stdout, stderr)."""
+    environment = {**os.environ, **(env or {})}
+    environment.pop("NCCL_DEBUG", None)
+    if fault:
+        environment["SXT_FAKE_FAULT"] = fault
+    done = subprocess.run([SEXTANT, "bench", "--plugin", plugin, *args], env=environment,
+                          capture_output=True, text=True, timeout=100)
+    return done.returncode, done.stdout, done.stderr
+
+
+def expect(status, text, result):
+    got, out, err = result
+    if got != status or text not in out + err:
+        sys.exit(f"expected status {status} and '{text}'; got {got}\n{out}\n{err}")
+
+
+def conforms(value, schema, path="$"):
+    """The part of JSON Schema that our schemas use; answers the first complaint or None."""
+    types = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float),
+             "null": type(None)}
+    wanted = schema.get("type", [])
+    wanted = [wanted] if isinstance(wanted, str) else wanted
+    if wanted and not any(isinstance(value, types[t]) for t in wanted):
+        return f"{path}: {value!r} is no {wanted}"
+    if "const" in schema and value != schema["const"]:
+        return f"{path}: {value!r} is not {schema['const']!r}"
+    if "enum" in schema and value not in schema["enum"]:
+        return f"{path}: {value!r} is none of {schema['enum']}"
+    if "minimum" in schema and value < schema["minimum"]:
+        return f"{path}: {value} is too small"
+    if "maximum" in schema and value > schema["maximum"]:
+        return f"{path}: {value} is too large"
+    complaints = []
+    if isinstance(value, dict):
+        properties = schema.get("properties", {})
+        complaints += [f"{path}: no {k}" for k in schema.get("required", []) if k not in value]
+        complaints += [f"{path}: {k} is unknown" for k in value if k not in properties]
+        complaints += [conforms(v, properties[k], f"{path}.{k}")
+                       for k, v in value.items() if k in properties]
+    if isinstance(value, list):
+        complaints += [conforms(v, schema["items"], f"{path}[{i}]") for i, v in enumerate(value)]
+    return next((c for c in complaints if c), None)
+
+
+def case_patterns():
+    """Every version, each pattern with 2 and 4 ranks, from 0 bytes up."""
+    for abi in range(6, 13):
+        for number, pattern in enumerate(("sendrecv", "all_reduce", "ll")):
+            ranks = "4" if (abi + number) % 2 else "2"
+            expect(0, "# OK: 0 wrong",
+                   bench("--abi", str(abi), "--pattern", pattern, "--ranks", ranks, "--hosts", "2",
+                         "-b", "0", "-e", "300000", "-f", "37", "-n", "2", "-c", "2"))
+
+
+def case_shapes():
+    """Large and odd sizes, protocols, groups, types, depths, private memory."""
+    for shape in (["-e", "16M", "-f", "2048", "-n", "1"],
+                  ["--proto", "ll", "-e", "1M"],
+                  ["--proto", "ll128", "-e", "1M", "--ranks", "3"],
+                  ["--pattern", "sendrecv", "--group", "4", "--channels", "6", "-e", "1M"],
+                  ["--pattern", "ll", "--group", "8", "--channels", "8"],
+                  ["--pattern", "sendrecv", "--group", "3", "--channels", "3", "--abi", "7"],
+                  ["--private", "-d", "double", "-o", "max"],
+                  ["-d", "int8", "-o", "min", "-b", "1", "-e", "70001", "-i", "9999"],
+                  ["-d", "uint8", "-b", "13", "-e", "1000", "-i", "77", "--channels", "5"],
+                  ["--depth", "32", "--pattern", "sendrecv", "-e", "1M"],
+                  ["--depth", "1", "--pattern", "ll"],
+                  ["--dev", "1"], ["--dev", "fake0"]):
+        expect(0, "# OK: 0 wrong", bench("--ranks", "2", *QUICK, *shape))
+
+
+def case_misbehaviour():
+    """A plugin that errs is caught, and the message says where."""
+    ring = ["--ranks", "3", *QUICK, "--stall", "2"]
+    expect(1, "WRONG DATA", bench(*ring, fault="corrupt:1"))
+    expect(2, "isend() to rank 2, channel 0", bench(*ring, fault="error:1"))
+    expect(2, "as asked", bench(*ring, fault="error:1"))
+    expect(2, "rank 1 (process", bench(*ring, fault="die:1"))
+    expect(2, "rank 0 (process", bench(*ring, fault="die:0"))
+    expect(2, "nothing moved for the time of --stall", bench(*ring, fault="stall:1"))
+    expect(2, "but the sender sent", bench(*ring, fault="short:1"))
+    expect(2, "init() of net v12 returned ncclSystemError (2)", bench(*ring, fault="init"))
+    expect(2, "connect() to rank", bench(*ring, fault="connect"))
+    expect(69, "finds no device", bench(*ring, fault="nodevice"))
+
+
+def case_usage():
+    """What is missing or wrong on the command line."""
+    expect(69, "cannot open", bench("--ranks", "2", plugin="/nowhere/libx.so"))
+    expect(69, "no NCCL net plugin", bench("--ranks", "2", plugin="libm.so.6"))
+    expect(69, "none of the plugin's 2 devices", bench("--ranks", "2", "--dev", "mlx5_0"))
+    expect(64, "must be 6..12", bench("--ranks", "2", "--abi", "13"))
+    expect(64, "is no size", bench("--ranks", "2", "-b", "12q"))
+    expect(64, "--group", bench("--ranks", "2", "--group", "2"))
+    expect(64, "larger than", bench("--ranks", "2", "-b", "8K", "-e", "4K"))
+    for name in ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"):
+        os.environ.pop(name, None)
+    expect(64, "--ranks N", bench())
+    expect(64, "MASTER_ADDR", bench(env={"RANK": "0", "WORLD_SIZE": "2"}))
+    expect(64, "RANK must be 0..1", bench(env={"RANK": "7", "WORLD_SIZE": "2",
+                                               "MASTER_ADDR": "localhost"}))
+
+
+def case_json():
+    """The document conforms to the schema, also when the data are wrong or the run fails."""
+    with open(SCHEMA, encoding="utf-8") as file:
+        schema = json.load(file)
+    for fault, status, verdict in ((None, 0, "ok"), ("corrupt:1", 1, "wrong"),
+                                   ("error:1", 2, "failed")):
+        result = bench("--ranks", "2", "--json", *QUICK, fault=fault)
+        expect(status, f'"verdict": "{verdict}"', result)
+        complaint = conforms(json.loads(result[1]), schema)
+        if complaint:
+            sys.exit(complaint)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])
+
+
+def launch(variables, ranks):
+    """One process per rank, as a launcher starts them; answers their (status, stdout)."""
+    processes = []
+    for rank in range(ranks):
+        env = {**os.environ, **{k: v.format(rank=rank, ranks=ranks) for k, v in variables.items()}}
+        processes.append(subprocess.Popen([SEXTANT, "bench", "--plugin", FAKE, *QUICK], env=env,
+                                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                          text=True))
+    return [(p.communicate(timeout=100)[0], p.returncode) for p in processes]
+
+
+def case_launchers():
+    """torchrun's, Open MPI's and Slurm's variables."""
+    for variables in (
+            {"RANK": "{rank}", "WORLD_SIZE": "{ranks}", "MASTER_ADDR": "127.0.0.1"},
+            {"OMPI_COMM_WORLD_RANK": "{rank}", "OMPI_COMM_WORLD_SIZE": "{ranks}",
+             "OMPI_COMM_WORLD_LOCAL_SIZE": "{ranks}"},
+            {"SLURM_PROCID": "{rank}", "SLURM_NTASKS": "{ranks}",
+             "SLURM_LAUNCH_NODE_IPADDR": "127.0.0.1"}):
+        done = launch({**variables, "MASTER_PORT": free_port()}, 3)
+        if any(status != 0 for _, status in done) or "# OK: 0 wrong" not in done[0][0]:
+            sys.exit(f"{variables}: {done}")
+
+
+globals()["case_" + CASE]()
