@@ -1,0 +1,216 @@
+/*
+ * pair.c - the fixture of pair.h.
+ */
+#include "tests/unit/ib/pair.h"
+
+#include "core/log.h"
+#include "core/sys.h"
+
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+const struct sxt_fake_config pair_usual = {
+	.devices_cnt = 2,
+	.inline_bytes = 64,
+	.max_msg_bytes = 1u << 30,
+	.max_cqe = 1 << 18,
+};
+
+static uint64_t clock_ns;
+static char log_line[1024];
+static int log_cnt;
+static struct sxt_sys sys;
+
+static uint64_t clock_read(void)
+{
+	return clock_ns;
+}
+
+static void log_take(enum sxt_log_level level, const char *file, int line, const char *text)
+{
+	(void)file;
+	(void)line;
+	if (level != SXT_LOG_ERROR)
+		return;
+	sxt_ignore(snprintf(log_line, sizeof(log_line), "%s", text));
+	log_cnt++;
+}
+
+void pair_advance(uint64_t ns)
+{
+	clock_ns += ns;
+}
+
+const char *pair_log(void)
+{
+	return log_line;
+}
+
+int pair_log_cnt(void)
+{
+	return log_cnt;
+}
+
+void pair_more(struct pair *pair, struct sxt_conn **send_out, struct sxt_conn **recv_out)
+{
+	struct sxt_wire_memory ring;
+	struct sxt_wire_memory records;
+	struct sxt_conn *send;
+	struct sxt_conn *recv;
+
+	assert_int_equal(sxt_conn_create(pair->send_ctx, pair->ib.ports[0], SXT_CONN_SEND, &send),
+			 0);
+	assert_int_equal(sxt_conn_create(pair->recv_ctx, pair->ib.ports[1], SXT_CONN_RECV, &recv),
+			 0);
+	sxt_ignore(snprintf(send->peer_name, sizeof(send->peer_name), "hostb:2 fake_1"));
+	sxt_ignore(snprintf(recv->peer_name, sizeof(recv->peer_name), "hosta:1 fake_0"));
+	sxt_conn_memory(send, &ring);
+	sxt_conn_memory(recv, &records);
+	assert_int_equal(sxt_conn_start(recv, &send->local.path, &ring), 0);
+	assert_int_equal(sxt_conn_start(send, &recv->local.path, &records), 0);
+	*send_out = send;
+	*recv_out = recv;
+}
+
+static struct sxt_mr *buffer_register(struct sxt_conn *conn, uint8_t **out)
+{
+	struct sxt_mr_spec spec = {.bytes = PAIR_BUFFER, .dmabuf_fd = -1};
+	struct sxt_mr *mr;
+
+	assert_int_equal(posix_memalign(&spec.addr, 4096, PAIR_BUFFER), 0);
+	memset(spec.addr, 0, PAIR_BUFFER);
+	assert_int_equal(sxt_mr_get(conn, &spec, &mr), 0);
+	*out = spec.addr;
+	return mr;
+}
+
+void pair_open(struct pair *pair, const struct sxt_fake_config *fake)
+{
+	size_t i;
+
+	memset(pair, 0, sizeof(*pair));
+	log_line[0] = '\0';
+	log_cnt = 0;
+	clock_ns = SXT_NS_PER_SEC;
+	sxt_log_set_sink(log_take);
+	assert_int_equal(sxt_fake_reset(fake), 0);
+	assert_int_equal(sxt_config_load(&pair->config), 0);
+	sys = sxt_sys_host;
+	sys.now_ns = clock_read;
+	pair->ib.sys = &sys;
+	pair->ib.config = &pair->config;
+	pair->ib.verbs = sxt_fake_verbs();
+	/* Its lock is all that the data path needs of it: there is no side channel. */
+	pthread_mutex_init(&pair->watcher.lock, NULL);
+	pair->ib.watcher = &pair->watcher;
+	sxt_list_init(&pair->ib.devices);
+	assert_int_equal(sxt_ports_open(&pair->ib), 0);
+	assert_int_equal(pair->ib.ports_cnt, 2);
+	assert_int_equal(sxt_context_create(&pair->ib, 0, &pair->send_ctx), 0);
+	assert_int_equal(sxt_context_create(&pair->ib, 0, &pair->recv_ctx), 0);
+	pair_more(pair, &pair->send, &pair->recv);
+	pair->from_mr = buffer_register(pair->send, &pair->from);
+	pair->to_mr = buffer_register(pair->recv, &pair->to);
+	for (i = 0; i < PAIR_BUFFER; i++)
+		pair->from[i] = (uint8_t)(i * 31 + i / 251);
+}
+
+void pair_close(struct pair *pair)
+{
+	struct sxt_fake_counts counts;
+	struct sxt_device *from = pair->ib.ports[0]->device;
+	struct sxt_device *to = pair->ib.ports[1]->device;
+
+	sxt_conn_destroy(pair->send);
+	sxt_conn_destroy(pair->recv);
+	sxt_mr_cache_put(from, pair->from_mr);
+	sxt_mr_cache_put(to, pair->to_mr);
+	sxt_context_destroy(pair->send_ctx);
+	sxt_context_destroy(pair->recv_ctx);
+	sxt_ports_close(&pair->ib);
+	pthread_mutex_destroy(&pair->watcher.lock);
+	sxt_config_fini(&pair->config);
+	free(pair->from);
+	free(pair->to);
+	counts = sxt_fake_counts();
+	assert_int_equal(counts.rnr_naks, 0);
+	assert_int_equal(counts.sq_overflows, 0);
+	assert_int_equal(counts.rq_overflows, 0);
+	assert_int_equal(counts.cq_overruns, 0);
+	assert_int_equal(sxt_fake_reset(&pair_usual), 0);
+	sxt_log_set_sink(NULL);
+}
+
+int pair_send(struct pair *pair, size_t offset, uint64_t bytes, uint32_t tag,
+	      struct sxt_request **out)
+{
+	return sxt_send(pair->send, pair->from + offset, bytes, tag, pair->from_mr, out);
+}
+
+static int recv_one(struct pair *pair, size_t offset, uint64_t bytes, int tag, bool optional,
+		    struct sxt_request **out)
+{
+	void *data = pair->to + offset;
+	struct sxt_recv_spec spec = {
+		.cnt = 1,
+		.data = &data,
+		.bytes = &bytes,
+		.tags = &tag,
+		.mrs = &pair->to_mr,
+		.optional = optional,
+	};
+
+	return sxt_recv(pair->recv, &spec, out);
+}
+
+int pair_recv(struct pair *pair, size_t offset, uint64_t bytes, int tag, struct sxt_request **out)
+{
+	return recv_one(pair, offset, bytes, tag, false, out);
+}
+
+int pair_recv_optional(struct pair *pair, size_t offset, uint64_t bytes, int tag,
+		       struct sxt_request **out)
+{
+	return recv_one(pair, offset, bytes, tag, true, out);
+}
+
+int pair_recv_group(struct pair *pair, int cnt, size_t stride, const int *tags,
+		    struct sxt_request **out)
+{
+	void *data[SXT_RECVS_MAX];
+	uint64_t bytes[SXT_RECVS_MAX];
+	struct sxt_mr *mrs[SXT_RECVS_MAX];
+	struct sxt_recv_spec spec = {
+		.cnt = cnt, .data = data, .bytes = bytes, .tags = tags, .mrs = mrs};
+	int i;
+
+	for (i = 0; i < cnt; i++) {
+		data[i] = pair->to + (size_t)i * stride;
+		bytes[i] = stride;
+		mrs[i] = pair->to_mr;
+	}
+	return sxt_recv(pair->recv, &spec, out);
+}
+
+void pair_done(struct sxt_request *request, int *sizes)
+{
+	bool done = false;
+	int i;
+
+	for (i = 0; i < 64 && !done; i++)
+		assert_int_equal(sxt_test(request, &done, sizes), 0);
+	assert_true(done);
+}
+
+void pair_waits(struct sxt_request *request)
+{
+	bool done = true;
+
+	assert_int_equal(sxt_test(request, &done, NULL), 0);
+	assert_false(done);
+}

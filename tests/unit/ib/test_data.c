@@ -1,0 +1,725 @@
+/*
+ * test_data.c - messages over one connection: sizes, groups, tags, order, optional receives,
+ * chunks, and what each costs in verbs.
+ */
+#include "tests/unit/ib/pair.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static int setup(void **state)
+{
+	*state = calloc(1, sizeof(struct pair));
+	pair_open(*state, &pair_usual);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	pair_close(*state);
+	free(*state);
+	return 0;
+}
+
+static void message_arrives(struct pair *pair, uint64_t bytes)
+{
+	struct sxt_request *send;
+	struct sxt_request *recv;
+	int size = -1;
+
+	memset(pair->to, 0xee, PAIR_BUFFER);
+	assert_int_equal(pair_recv(pair, 64, bytes, 3, &recv), 0);
+	assert_int_equal(pair_send(pair, 128, bytes, 3, &send), 0);
+	pair_done(send, &size);
+	assert_int_equal(size, bytes);
+	size = -1;
+	pair_done(recv, &size);
+	assert_int_equal(size, bytes);
+	assert_memory_equal(pair->to + 64, pair->from + 128, bytes);
+	assert_int_equal(pair->to[63], 0xee);
+	assert_int_equal(pair->to[64 + bytes], 0xee);
+}
+
+static void every_size_arrives(void **state)
+{
+	static const uint64_t sizes[] = {0, 1, 8, 63, 64, 65, 127, 128, 4096, 65535, 524288};
+	size_t i;
+
+	for (i = 0; i < SXT_ARRAY_LEN(sizes); i++)
+		message_arrives(*state, sizes[i]);
+}
+
+static void sender_first_is_told_not_now(void **state)
+{
+	struct pair *pair = *state;
+	struct sxt_request *send = NULL;
+	struct sxt_request *recv;
+	struct sxt_fake_counts before;
+	int size;
+
+	assert_int_equal(pair_send(pair, 0, 8, 1, &send), -EAGAIN);
+	assert_null(send);
+	before = sxt_fake_counts();
+	assert_int_equal(pair_send(pair, 0, 8, 1, &send), -EAGAIN);
+	assert_int_equal(sxt_fake_counts().polls, before.polls);
+	assert_int_equal(pair_recv(pair, 0, 64, 1, &recv), 0);
+	assert_int_equal(pair_send(pair, 0, 8, 2, &send), -EAGAIN); /* another tag */
+	assert_int_equal(pair_send(pair, 0, 8, 1, &send), 0);
+	assert_int_equal(pair_send(pair, 0, 8, 1, &send), -EAGAIN);
+	pair_done(recv, &size);
+	assert_int_equal(size, 8);
+	pair_done(send, NULL);
+}
+
+static void done_needs_both_arrival_and_acknowledgement(void **state)
+{
+	struct pair *pair = *state;
+	struct sxt_request *send;
+	struct sxt_request *recv;
+
+	assert_int_equal(pair_recv(pair, 0, 8, 1, &recv), 0);
+	sxt_fake_hold(pair->send->qp, true);
+	assert_int_equal(pair_send(pair, 0, 8, 1, &send), 0);
+	pair_waits(send);
+	pair_waits(recv);
+	sxt_fake_hold_acks(pair->send->qp, true);
+	sxt_fake_hold(pair->send->qp, false);
+	pair_done(recv, NULL);
+	pair_waits(send);
+	sxt_fake_hold_acks(pair->send->qp, false);
+	pair_done(send, NULL);
+}
+
+static void a_done_request_polls_nothing(void **state)
+{
+	struct pair *pair = *state;
+	struct sxt_request *recv[2];
+	struct sxt_request *send[2];
+	struct sxt_fake_counts before;
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		assert_int_equal(pair_recv(pair, 0, 8, i, &recv[i]), 0);
+		assert_int_equal(pair_send(pair, 0, 8, (uint32_t)i, &send[i]), 0);
+	}
+	pair_done(recv[0], NULL);
+	pair_done(send[0], NULL);
+	before = sxt_fake_counts();
+	pair_done(recv[1], NULL);
+	pair_done(send[1], NULL);
+	assert_int_equal(sxt_fake_counts().polls, before.polls);
+}
+
+static void group_arrives(struct pair *pair, int cnt, int turn)
+{
+	static const int tags[SXT_RECVS_MAX] = {7, 7, 1, 0, -1, 7, 1, 9};
+	struct sxt_request *sends[SXT_RECVS_MAX];
+	struct sxt_request *recv;
+	int sizes[SXT_RECVS_MAX];
+	int i;
+
+	memset(pair->to, 0, PAIR_BUFFER);
+	assert_int_equal(pair_recv_group(pair, cnt, 1024, tags, &recv), 0);
+	/* Equal tags go in order, so sends may come in any order of the tags. */
+	for (i = 0; i < cnt; i++) {
+		int tag = tags[(i + turn) % cnt];
+
+		pair_waits(recv);
+		assert_int_equal(pair_send(pair, (size_t)i * 2048, (uint64_t)(100 + i),
+					   (uint32_t)tag, &sends[i]),
+				 0);
+	}
+	pair_done(recv, sizes);
+	for (i = 0; i < cnt; i++) {
+		int sum = 0;
+		int j;
+
+		pair_done(sends[i], &sum);
+		for (j = 0; j < cnt && sizes[j] != sum; j++)
+			;
+		assert_in_range(j, 0, cnt - 1);
+		assert_memory_equal(pair->to + j * 1024, pair->from + i * 2048, sum);
+		assert_int_equal(tags[j], tags[(i + turn) % cnt]);
+	}
+}
+
+static void groups_match_by_tag_in_any_order(void **state)
+{
+	int cnt;
+	int turn;
+
+	for (cnt = 1; cnt <= SXT_RECVS_MAX; cnt++) {
+		for (turn = 0; turn < cnt; turn++)
+			group_arrives(*state, cnt, turn);
+	}
+}
+
+static void only_the_oldest_group_is_matched(void **state)
+{
+	struct pair *pair = *state;
+	static const int first[] = {1, 2};
+	static const int second[] = {3, 1};
+	struct sxt_request *recv[2];
+	struct sxt_request *send[4];
+
+	assert_int_equal(pair_recv_group(pair, 2, 64, first, &recv[0]), 0);
+	assert_int_equal(pair_recv_group(pair, 2, 64, second, &recv[1]), 0);
+	assert_int_equal(pair_send(pair, 0, 8, 3, &send[0]), -EAGAIN);
+	assert_int_equal(pair_send(pair, 0, 8, 1, &send[0]), 0);
+	assert_int_equal(pair_send(pair, 0, 8, 1, &send[1]), -EAGAIN);
+	assert_int_equal(pair_send(pair, 0, 8, 2, &send[1]), 0);
+	assert_int_equal(pair_send(pair, 0, 8, 1, &send[2]), 0);
+	assert_int_equal(pair_send(pair, 0, 8, 3, &send[3]), 0);
+	pair_done(recv[0], NULL);
+	pair_done(recv[1], NULL);
+	for (int i = 0; i < 4; i++)
+		pair_done(send[i], NULL);
+}
+
+static void half_a_group_is_not_matched(void **state)
+{
+	struct pair *pair = *state;
+	static const int tags[] = {1, 2};
+	struct sxt_request *fill;
+	struct sxt_request *recv;
+	struct sxt_request *send;
+	int i;
+
+	/* Bring the ring to where the next group wraps: it then goes in two writes. */
+	for (i = 0; i < 255; i++) {
+		assert_int_equal(pair_recv(pair, 0, 8, 0, &fill), 0);
+		assert_int_equal(pair_send(pair, 0, 8, 0, &send), 0);
+		pair_done(fill, NULL);
+		pair_done(send, NULL);
+	}
+	sxt_fake_hold(pair->recv->qp, true);
+	assert_int_equal(pair_recv_group(pair, 2, 64, tags, &recv), 0);
+	assert_int_equal(sxt_fake_deliver(pair->recv->qp, 1), 1);
+	assert_int_equal(pair_send(pair, 0, 8, 1, &send), -EAGAIN);
+	sxt_fake_hold(pair->recv->qp, false);
+	assert_int_equal(pair_send(pair, 0, 8, 1, &send), 0);
+	pair_done(send, NULL);
+	assert_int_equal(pair_send(pair, 0, 8, 2, &send), 0);
+	pair_done(send, NULL);
+	pair_done(recv, NULL);
+}
+
+static void thirty_two_receives_fit(void **state)
+{
+	struct pair *pair = *state;
+	struct sxt_request *recv[SXT_REQUESTS_MAX];
+	struct sxt_request *send[SXT_REQUESTS_MAX];
+	struct sxt_request *more;
+	int i;
+
+	for (i = 0; i < SXT_REQUESTS_MAX; i++)
+		assert_int_equal(pair_recv(pair, (size_t)i * 64, 64, i, &recv[i]), 0);
+	assert_int_equal(pair_recv(pair, 0, 64, 1, &more), -EAGAIN);
+	for (i = 0; i < SXT_REQUESTS_MAX; i++)
+		assert_int_equal(pair_send(pair, (size_t)i * 64, 64, (uint32_t)i, &send[i]), 0);
+	for (i = SXT_REQUESTS_MAX - 1; i >= 0; i--) {
+		pair_done(recv[i], NULL);
+		pair_done(send[i], NULL);
+	}
+	assert_memory_equal(pair->to, pair->from, SXT_REQUESTS_MAX * 64);
+}
+
+static void two_hundred_and_fifty_six_sends_fit(void **state)
+{
+	struct pair *pair = *state;
+	static const int tags[SXT_RECVS_MAX] = {0, 1, 2, 3, 4, 5, 6, 7};
+	struct sxt_request *recv[SXT_REQUESTS_MAX];
+	struct sxt_request *send[SXT_REQUESTS_MAX * SXT_RECVS_MAX];
+	struct sxt_request *more;
+	int turn;
+	int i;
+
+	sxt_fake_hold(pair->send->qp, true);
+	for (turn = 0; turn < 3; turn++) {
+		for (i = 0; i < SXT_REQUESTS_MAX; i++)
+			assert_int_equal(pair_recv_group(pair, SXT_RECVS_MAX, 64, tags, &recv[i]),
+					 0);
+		for (i = 0; i < SXT_REQUESTS_MAX * SXT_RECVS_MAX; i++)
+			assert_int_equal(pair_send(pair, 0, 8, (uint32_t)i % 8, &send[i]), 0);
+		assert_int_equal(pair_send(pair, 0, 8, 0, &more), -EAGAIN);
+		pair_waits(recv[0]);
+		sxt_fake_hold(pair->send->qp, false);
+		sxt_fake_hold(pair->send->qp, true);
+		for (i = 0; i < SXT_REQUESTS_MAX; i++)
+			pair_done(recv[i], NULL);
+		for (i = 0; i < SXT_REQUESTS_MAX * SXT_RECVS_MAX; i++)
+			pair_done(send[i], NULL);
+	}
+}
+
+/* A thousand steps of nothing that nobody waits for, and a sender that does not even look. */
+static void optional_receives_never_overrun_the_ring(void **state)
+{
+	struct pair *pair = *state;
+	struct sxt_request *request;
+	uint32_t posted = 0;
+	uint32_t sent = 0;
+	int rounds = 0;
+
+	while (sent < 1000) {
+		assert_in_range(rounds++, 0, 100);
+		while (posted < 1000 && pair_recv_optional(pair, 0, 64, 5, &request) == 0) {
+			pair_done(request, NULL);
+			posted++;
+		}
+		assert_in_range(posted - sent, 0, SXT_RING_ENTRIES);
+		assert_true(posted == 1000 || posted > sent);
+		while (pair_send(pair, 0, 0, 5, &request) == 0) {
+			pair_done(request, NULL);
+			sent++;
+		}
+		assert_int_equal(sent, posted);
+	}
+}
+
+static void optional_data_lands_without_completions(void **state)
+{
+	struct pair *pair = *state;
+	struct sxt_request *recv;
+	struct sxt_request *send;
+	struct sxt_fake_counts before = sxt_fake_counts();
+	struct sxt_fake_counts after;
+	int size = -1;
+	int i;
+
+	for (i = 0; i < 256; i++) {
+		pair->from[0] = (uint8_t)i;
+		assert_int_equal(pair_recv_optional(pair, 0, 4096, 5, &recv), 0);
+		pair_done(recv, &size);
+		assert_int_equal(size, 0);
+		assert_int_equal(pair_send(pair, 0, 100, 5, &send), 0);
+		pair_done(send, &size);
+		assert_int_equal(size, 100);
+		assert_memory_equal(pair->to, pair->from, 100);
+	}
+	after = sxt_fake_counts();
+	assert_int_equal(after.send_wrs - before.send_wrs, 2 * 256);
+	assert_int_equal(after.send_calls - before.send_calls, 2 * 256);
+	assert_in_range(after.completions - before.completions, 2 * 256, 2 * 256 + 256 / 64);
+	/* The last proof came after the receive it rode on was done. */
+	sxt_ignore(sxt_data_drain(pair->recv));
+	assert_int_equal(sxt_recv_end(pair->recv)->rq_reserved, 0);
+	assert_int_equal(sxt_recv_end(pair->recv)->messages_taken, 256 / 64);
+}
+
+static void optional_receive_is_done_when_its_entry_is_acknowledged(void **state)
+{
+	struct pair *pair = *state;
+	struct sxt_request *recv;
+	struct sxt_request *more;
+	int i;
+
+	sxt_fake_hold_acks(pair->recv->qp, true);
+	assert_int_equal(pair_recv_optional(pair, 0, 64, 5, &recv), 0);
+	pair_waits(recv);
+	sxt_fake_hold_acks(pair->recv->qp, false);
+	pair_done(recv, NULL);
+
+	/* Full, with nothing left to test: the call that finds no room has to poll by itself. */
+	sxt_fake_hold(pair->send->qp, true);
+	for (i = 1; i < 256; i++) {
+		assert_int_equal(pair_recv_optional(pair, 0, 64, 5, &recv), 0);
+		pair_done(recv, NULL);
+	}
+	assert_int_equal(pair_recv_optional(pair, 0, 64, 5, &recv), -EAGAIN);
+	for (i = 0; i < 256; i++) {
+		assert_int_equal(pair_send(pair, 0, 0, 5, &more), 0);
+		if (i / 64 * 64 + 63 != i)
+			pair_done(more, NULL);
+	}
+	assert_int_equal(pair_recv_optional(pair, 0, 64, 5, &recv), -EAGAIN);
+	sxt_fake_hold(pair->send->qp, false);
+	assert_int_equal(pair_recv_optional(pair, 0, 64, 5, &recv), 0);
+	pair_done(recv, NULL);
+}
+
+static void optional_and_normal_mix(void **state)
+{
+	struct pair *pair = *state;
+	struct sxt_request *recv[3];
+	struct sxt_request *send[3];
+	int size;
+	int i;
+
+	for (i = 0; i < 500; i++) {
+		assert_int_equal(pair_recv_optional(pair, 0, 64, 1, &recv[0]), 0);
+		assert_int_equal(pair_recv(pair, 64, 64, 2, &recv[1]), 0);
+		assert_int_equal(pair_recv_optional(pair, 128, 64, 3, &recv[2]), 0);
+		assert_int_equal(pair_send(pair, 0, 0, 1, &send[0]), 0);
+		assert_int_equal(pair_send(pair, 64, 9, 2, &send[1]), 0);
+		assert_int_equal(pair_send(pair, 128, 64, 3, &send[2]), 0);
+		pair_done(recv[1], &size);
+		assert_int_equal(size, 9);
+		pair_done(recv[2], NULL);
+		pair_done(recv[0], NULL);
+		pair_done(send[2], NULL);
+		pair_done(send[0], NULL);
+		pair_done(send[1], NULL);
+	}
+	assert_memory_equal(pair->to + 128, pair->from + 128, 64);
+}
+
+static const struct sxt_fake_config tiny = {
+	.devices_cnt = 2,
+	.inline_bytes = 64,
+	.max_msg_bytes = 4096 + 100, /* rounded down to a power of two */
+	.max_cqe = 1 << 16,
+};
+
+static void large_messages_are_cut(void **state)
+{
+	static const uint64_t sizes[] = {4096, 4097, 8191, 8192, 65537, 64 * 4096 - 1, 64 * 4096};
+	struct pair pair;
+	struct sxt_fake_counts before;
+	struct sxt_fake_counts after;
+	size_t i;
+
+	(void)state;
+	pair_open(&pair, &tiny);
+	for (i = 0; i < SXT_ARRAY_LEN(sizes); i++) {
+		uint64_t chunks = (sizes[i] + 4095) / 4096;
+
+		before = sxt_fake_counts();
+		message_arrives(&pair, sizes[i]);
+		after = sxt_fake_counts();
+		assert_int_equal(after.send_calls - before.send_calls, 2);
+		assert_int_equal(after.send_wrs - before.send_wrs, 1 + chunks);
+	}
+	/* A small message into a large receive gives back what it did not need. */
+	struct sxt_request *recv;
+	struct sxt_request *send;
+	int size;
+
+	assert_int_equal(pair_recv(&pair, 0, 64 * 4096, 1, &recv), 0);
+	assert_int_equal(sxt_recv_end(pair.recv)->rq_reserved, 64);
+	assert_int_equal(pair_send(&pair, 0, 10000, 1, &send), 0);
+	pair_done(recv, &size);
+	assert_int_equal(size, 10000);
+	pair_done(send, NULL);
+	assert_int_equal(sxt_recv_end(pair.recv)->rq_reserved, 0);
+	/* Optional ones are cut the same way. */
+	assert_int_equal(pair_recv_optional(&pair, 0, 64 * 4096, 1, &recv), 0);
+	pair_done(recv, NULL);
+	memset(pair.to, 0, PAIR_BUFFER);
+	assert_int_equal(pair_send(&pair, 0, 50000, 1, &send), 0);
+	pair_done(send, NULL);
+	assert_memory_equal(pair.to, pair.from, 50000);
+	assert_int_equal(pair.to[50000], 0);
+	pair_close(&pair);
+}
+
+static void receives_run_short_before_the_queue_does(void **state)
+{
+	struct pair pair;
+	struct sxt_request *recv[5];
+	struct sxt_request *send;
+	int i;
+
+	(void)state;
+	pair_open(&pair, &tiny);
+	/* 288 receives: four of 64 chunks fit, the fifth waits. */
+	for (i = 0; i < 4; i++)
+		assert_int_equal(pair_recv(&pair, 0, 64 * 4096, i, &recv[i]), 0);
+	assert_int_equal(pair_recv(&pair, 0, 64 * 4096, 4, &recv[4]), -EAGAIN);
+	assert_int_equal(pair_recv(&pair, 0, 32 * 4096, 4, &recv[4]), 0);
+	for (i = 0; i < 4; i++) {
+		assert_int_equal(pair_send(&pair, 0, 64 * 4096, (uint32_t)i, &send), 0);
+		pair_done(send, NULL);
+		pair_done(recv[i], NULL);
+	}
+	assert_int_equal(pair_send(&pair, 0, 32 * 4096, 4, &send), 0);
+	pair_done(send, NULL);
+	pair_done(recv[4], NULL);
+	pair_close(&pair);
+}
+
+static void a_full_send_queue_says_not_now(void **state)
+{
+	struct pair pair;
+	struct sxt_request *recv[4];
+	struct sxt_request *send[5];
+	int i;
+
+	(void)state;
+	pair_open(&pair, &tiny);
+	sxt_fake_hold(pair.send->qp, true);
+	for (i = 0; i < 4; i++)
+		assert_int_equal(pair_recv_optional(&pair, 0, 64 * 4096, i, &recv[i]), 0);
+	for (i = 0; i < 4; i++) {
+		pair_done(recv[i], NULL);
+		assert_int_equal(pair_send(&pair, 0, 64 * 4096, (uint32_t)i, &send[i]), 0);
+	}
+	assert_int_equal(pair_recv_optional(&pair, 0, 64, 4, &recv[0]), 0);
+	assert_int_equal(pair_send(&pair, 0, 8, 4, &send[4]), -EAGAIN);
+	sxt_fake_hold(pair.send->qp, false);
+	assert_int_equal(pair_send(&pair, 0, 8, 4, &send[4]), 0);
+	for (i = 0; i < 5; i++)
+		pair_done(send[i], NULL);
+	pair_done(recv[0], NULL);
+	pair_close(&pair);
+}
+
+static void works_without_inline(void **state)
+{
+	static const uint32_t limits[] = {0, 48};
+	struct sxt_fake_config config = pair_usual;
+	struct pair pair;
+	size_t i;
+	int turn;
+
+	(void)state;
+	for (i = 0; i < SXT_ARRAY_LEN(limits); i++) {
+		config.inline_bytes = limits[i];
+		pair_open(&pair, &config);
+		for (turn = 0; turn < 300; turn++)
+			message_arrives(&pair, 8);
+		assert_int_equal(sxt_fake_counts().send_wrs_inline, 0);
+		group_arrives(&pair, 8, 3);
+		/* No shadow slot is filled again while a write of it is in flight. */
+		struct sxt_request *request;
+		int posted = 0;
+
+		sxt_fake_hold(pair.recv->qp, true);
+		while (posted < SXT_REQUESTS_MAX && pair_recv(&pair, 0, 8, 0, &request) == 0)
+			posted++;
+		assert_int_equal(posted, SXT_REQUESTS_MAX);
+		sxt_fake_hold(pair.recv->qp, false);
+		for (; posted > 0; posted--) {
+			assert_int_equal(pair_send(&pair, 0, 8, 0, &request), 0);
+			pair_done(request, NULL);
+		}
+		pair_close(&pair);
+	}
+}
+
+static void unacknowledged_entries_are_bounded(void **state)
+{
+	struct pair *pair = *state;
+	static const int tags[SXT_RECVS_MAX] = {0, 1, 2, 3, 4, 5, 6, 7};
+	struct sxt_request *recv[SXT_REQUESTS_MAX];
+	struct sxt_request *send;
+	int cnt = 0;
+	int i;
+
+	sxt_fake_hold(pair->recv->qp, true);
+	while (pair_recv_group(pair, SXT_RECVS_MAX, 64, tags, &recv[cnt]) == 0)
+		cnt++;
+	assert_int_equal(cnt, (int)SXT_RECV_SQ_USABLE / SXT_RECVS_MAX);
+	sxt_fake_hold(pair->recv->qp, false);
+	assert_int_equal(pair_recv_group(pair, SXT_RECVS_MAX, 64, tags, &recv[cnt]), 0);
+	for (i = 0; i < (cnt + 1) * SXT_RECVS_MAX; i++) {
+		assert_int_equal(pair_send(pair, 0, 8, (uint32_t)i % 8, &send), 0);
+		pair_done(send, NULL);
+	}
+	for (i = 0; i <= cnt; i++)
+		pair_done(recv[i], NULL);
+}
+
+static void a_message_costs_what_was_promised(void **state)
+{
+	struct pair *pair = *state;
+	struct sxt_fake_counts before;
+	struct sxt_fake_counts after;
+	struct sxt_request *recv;
+	struct sxt_request *send;
+	const uint64_t cnt = 1600;
+	uint64_t i;
+
+	before = sxt_fake_counts();
+	for (i = 0; i < cnt; i++) {
+		assert_int_equal(pair_recv(pair, 0, 8, 1, &recv), 0);
+		assert_int_equal(pair_send(pair, 0, 8, 1, &send), 0);
+		pair_done(send, NULL);
+		pair_done(recv, NULL);
+	}
+	after = sxt_fake_counts();
+	assert_int_equal(after.send_wrs - before.send_wrs, 2 * cnt);
+	assert_int_equal(after.send_calls - before.send_calls, 2 * cnt);
+	assert_in_range(after.recv_wrs - before.recv_wrs, cnt - 16, cnt);
+	assert_in_range(after.recv_calls - before.recv_calls, cnt / 16 - 1, cnt / 16);
+	assert_in_range(after.completions - before.completions, 2 * cnt, 2 * cnt + cnt / 16);
+	assert_in_range(after.polls - before.polls, 2 * cnt, 2 * cnt);
+}
+
+static void a_group_costs_one_entry_write(void **state)
+{
+	struct pair *pair = *state;
+	struct sxt_fake_counts before = sxt_fake_counts();
+	struct sxt_fake_counts after;
+
+	group_arrives(pair, 8, 0);
+	after = sxt_fake_counts();
+	assert_int_equal(after.send_wrs - before.send_wrs, 1 + 8);
+	assert_int_equal(after.send_calls - before.send_calls, 1 + 8);
+}
+
+static void the_loser_of_the_owner_word_is_told_not_now(void **state)
+{
+	struct pair *pair = *state;
+	struct sxt_request *recv;
+	struct sxt_request *send;
+
+	assert_int_equal(pair_recv(pair, 0, 8, 1, &recv), 0);
+	assert_true(sxt_context_try_own(pair->send_ctx));
+	assert_true(sxt_context_try_own(pair->recv_ctx));
+	assert_int_equal(pair_send(pair, 0, 8, 1, &send), -EAGAIN);
+	assert_int_equal(pair_recv(pair, 0, 8, 1, &send), -EAGAIN);
+	pair_waits(recv);
+	sxt_context_disown(pair->send_ctx);
+	sxt_context_disown(pair->recv_ctx);
+	assert_int_equal(pair_send(pair, 0, 8, 1, &send), 0);
+	pair_done(send, NULL);
+	pair_done(recv, NULL);
+}
+
+struct lane {
+	struct pair *pair;
+	struct sxt_conn *send;
+	struct sxt_conn *recv;
+	size_t offset;
+	int failures;
+};
+
+static int finish(struct sxt_request *request)
+{
+	bool done = false;
+	int rc = 0;
+
+	while (rc == 0 && !done)
+		rc = sxt_test(request, &done, NULL);
+	return rc;
+}
+
+/* One of two threads that drive a connection each, all in the same two contexts. */
+static void *lane_run(void *arg)
+{
+	struct lane *lane = arg;
+	void *data = lane->pair->to + lane->offset;
+	uint64_t bytes = 256;
+	int tag = 0;
+	struct sxt_recv_spec spec = {
+		.cnt = 1,
+		.data = &data,
+		.bytes = &bytes,
+		.tags = &tag,
+		.mrs = &lane->pair->to_mr,
+	};
+	struct sxt_request *recv;
+	struct sxt_request *send;
+	int rc;
+	int i;
+
+	for (i = 0; i < 2000; i++) {
+		spec.optional = i % 3 == 0;
+		do
+			rc = sxt_recv(lane->recv, &spec, &recv);
+		while (rc == -EAGAIN);
+		lane->failures += rc != 0;
+		do
+			rc = sxt_send(lane->send, lane->pair->from + lane->offset, bytes, 0,
+				      lane->pair->from_mr, &send);
+		while (rc == -EAGAIN);
+		lane->failures += rc != 0 || finish(send) != 0 || finish(recv) != 0;
+	}
+	return NULL;
+}
+
+static void threads_share_a_context(void **state)
+{
+	struct pair *pair = *state;
+	struct lane lanes[2] = {
+		{.pair = pair, .send = pair->send, .recv = pair->recv},
+		{.pair = pair, .offset = 4096},
+	};
+	pthread_t thread;
+
+	pair_more(pair, &lanes[1].send, &lanes[1].recv);
+	assert_int_equal(pthread_create(&thread, NULL, lane_run, &lanes[1]), 0);
+	lane_run(&lanes[0]);
+	pthread_join(thread, NULL);
+	assert_int_equal(lanes[0].failures + lanes[1].failures, 0);
+	assert_memory_equal(pair->to, pair->from, 256);
+	assert_memory_equal(pair->to + 4096, pair->from + 4096, 256);
+	sxt_conn_destroy(lanes[1].send);
+	sxt_conn_destroy(lanes[1].recv);
+}
+
+static void sizes_over_int_are_told_as_the_most(void **state)
+{
+	(void)state;
+	assert_int_equal(sxt_size_saturate(0), 0);
+	assert_int_equal(sxt_size_saturate(INT_MAX), INT_MAX);
+	assert_int_equal(sxt_size_saturate((uint64_t)INT_MAX + 1), INT_MAX);
+	assert_int_equal(sxt_size_saturate(SXT_MESSAGE_BYTES_MAX), INT_MAX);
+}
+
+/* What later work sends under adaptive routing: data as plain writes, the size in a record. */
+static void a_size_record_tells_the_size(void **state)
+{
+	struct pair *pair = *state;
+	struct sxt_recv_end *end = sxt_recv_end(pair->recv);
+	struct sxt_request *recv;
+	struct sxt_member *member;
+	struct ibv_wc wc = {.opcode = IBV_WC_RECV_RDMA_WITH_IMM, .byte_len = 8};
+	int size;
+
+	assert_int_equal(pair_recv(pair, 0, 4096, 1, &recv), 0);
+	for (member = end->members; !member->open; member++)
+		;
+	end->records[member - end->members].size_and_generation =
+		3333 | (uint64_t)member->generation << 48;
+	wc.wr_id = sxt_wr_id(&end->conn, SXT_WR_RECV, 0);
+	wc.imm_data = htonl((uint32_t)(member - end->members) << SXT_IMM_HANDLE_SHIFT |
+			    (uint32_t)member->generation << SXT_IMM_GEN_SHIFT | SXT_IMM_RECORD |
+			    SXT_IMM_LAST);
+	sxt_fake_push(pair->recv->cq->cq, &wc);
+	pair_done(recv, &size);
+	assert_int_equal(size, 3333);
+	/* The fake still has the receive that this completion of our own did not take. */
+	end->rq_posted++;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+		TEST(every_size_arrives),
+		TEST(sender_first_is_told_not_now),
+		TEST(done_needs_both_arrival_and_acknowledgement),
+		TEST(a_done_request_polls_nothing),
+		TEST(groups_match_by_tag_in_any_order),
+		TEST(only_the_oldest_group_is_matched),
+		TEST(half_a_group_is_not_matched),
+		TEST(thirty_two_receives_fit),
+		TEST(two_hundred_and_fifty_six_sends_fit),
+		TEST(optional_receives_never_overrun_the_ring),
+		TEST(optional_data_lands_without_completions),
+		TEST(optional_receive_is_done_when_its_entry_is_acknowledged),
+		TEST(optional_and_normal_mix),
+		cmocka_unit_test(large_messages_are_cut),
+		cmocka_unit_test(receives_run_short_before_the_queue_does),
+		cmocka_unit_test(a_full_send_queue_says_not_now),
+		cmocka_unit_test(works_without_inline),
+		TEST(unacknowledged_entries_are_bounded),
+		TEST(a_message_costs_what_was_promised),
+		TEST(a_group_costs_one_entry_write),
+		TEST(the_loser_of_the_owner_word_is_told_not_now),
+		TEST(threads_share_a_context),
+		cmocka_unit_test(sizes_over_int_are_told_as_the_most),
+		TEST(a_size_record_tells_the_size),
+#undef TEST
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
