@@ -511,7 +511,7 @@ static int read_file(const char *path, char **out, char *why, size_t why_bytes)
 
 int sxt_soft_plan_load(const char *path, struct sxt_soft_plan *out, char *why, size_t why_bytes)
 {
-	char *text;
+	char *text = NULL; /* not every compiler sees that read_file() sets it */
 	int rc;
 
 	if (path == NULL || path[0] == '\0')
