@@ -123,7 +123,8 @@ def main():
     parser.add_argument("--list", required=True)
     parser.add_argument("--full", required=True)
     parser.add_argument("--preload", required=True)
-    parser.add_argument("--needed", action="store_true")
+    parser.add_argument("--needed", action="store_true",
+                        help="also resolve and start the programs that import from libibverbs")
     args = parser.parse_args()
     rows = read_list(args.list)
     errors = compare(rows, args.full, False) + compare(rows, args.preload, True)
