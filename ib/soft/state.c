@@ -441,7 +441,6 @@ void sxt_soft_state_unlock(struct sxt_soft_state *state)
 int sxt_soft_state_map(struct sxt_soft_state *state, const char *name, size_t bytes, void **out)
 {
 	char path[PATH_MAX];
-	struct stat st;
 	int fd;
 	int rc = join_path(path, state->dir, name);
 
@@ -450,14 +449,8 @@ int sxt_soft_state_map(struct sxt_soft_state *state, const char *name, size_t by
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	rc = sxt_soft_state_lock(state);
-	if (rc == 0) {
-		/* Growing only: under the lock, so that a bigger size is never taken back. */
-		if (fstat(fd, &st) != 0 ||
-		    (st.st_size < (off_t)bytes && ftruncate(fd, (off_t)bytes) != 0))
-			rc = -errno;
-		sxt_soft_state_unlock(state);
-	}
+	/* Grows and never shrinks, whoever else does the same meanwhile; the rest stays a hole. */
+	rc = -posix_fallocate(fd, (off_t)bytes - 1, 1);
 	if (rc == 0)
 		rc = map_fd(fd, bytes, out);
 	close(fd);
