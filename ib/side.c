@@ -243,7 +243,8 @@ void sxt_side_lost(struct sxt_side *side, int rc, const char *why)
 
 	if (side->state == SXT_SIDE_DEAD)
 		return;
-	if ((!side->is_dialled && !side->was_up) || (side->was_up && side->refs == 0)) {
+	if ((!side->is_dialled && !side->was_up) ||
+	    (side->was_up && side->refs == 0 && side->tx.used == 0)) {
 		sxt_side_kill(side, rc, why);
 		return;
 	}
@@ -586,8 +587,10 @@ static void run_timers_of(struct sxt_side *side, uint64_t now_ns)
 static bool is_forgotten(const struct sxt_side *side)
 {
 	bool is_stranger = !side->is_dialled && side->state == SXT_SIDE_GREETING;
+	/* Somebody closed while it was cut; the peer should hear that if it comes back. */
+	bool has_words = side->was_up && side->state != SXT_SIDE_DEAD && side->tx.used > 0;
 
-	return side->refs == 0 && side->state != SXT_SIDE_UP && !is_stranger;
+	return side->refs == 0 && side->state != SXT_SIDE_UP && !is_stranger && !has_words;
 }
 
 void sxt_sides_run_timers(struct sxt_watcher *watcher, uint64_t now_ns)

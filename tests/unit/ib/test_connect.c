@@ -1,0 +1,588 @@
+/*
+ * test_connect.c - listening, connecting, accepting and closing over loopback sockets, in order
+ * and in every disorder.
+ */
+#include "core/log.h"
+#include "ib/attempt.h"
+#include "ib/conn.h"
+#include "ib/context.h"
+#include "ib/listen.h"
+#include "ib/side.h"
+#include "tests/unit/ib/rig.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define TURNS 2000
+
+static uint32_t sides_cnt(const struct sxt_ib *ib)
+{
+	struct sxt_list *node;
+	struct sxt_list *after;
+	uint32_t cnt = 0;
+
+	sxt_list_for_each (node, after, &ib->watcher->sides)
+		cnt++;
+	return cnt;
+}
+
+static void turn_often(void)
+{
+	for (int i = 0; i < 50; i++)
+		rig_turn();
+}
+
+/* Move one message over the connection, whole. */
+static void move_message(struct rig_link *link)
+{
+	static char from[4096];
+	static char to[4096];
+	const struct sxt_mr_spec from_spec = {.addr = from, .bytes = sizeof(from), .dmabuf_fd = -1};
+	const struct sxt_mr_spec to_spec = {.addr = to, .bytes = sizeof(to), .dmabuf_fd = -1};
+	void *data[1] = {to};
+	const uint64_t bytes[1] = {sizeof(to)};
+	const int tags[1] = {3};
+	struct sxt_mr *mrs[2];
+	const struct sxt_recv_spec spec = {
+		.cnt = 1, .data = data, .bytes = bytes, .tags = tags, .mrs = &mrs[1]};
+	struct sxt_request *requests[2];
+	bool done[2] = {false, false};
+	int sizes[2] = {0, 0};
+
+	memset(from, 0x6b, sizeof(from));
+	memset(to, 0, sizeof(to));
+	assert_int_equal(sxt_mr_get(link->send, &from_spec, &mrs[0]), 0);
+	assert_int_equal(sxt_mr_get(link->recv, &to_spec, &mrs[1]), 0);
+	assert_int_equal(sxt_recv(link->recv, &spec, &requests[1]), 0);
+	assert_int_equal(sxt_send(link->send, from, sizeof(from), 3, mrs[0], &requests[0]), 0);
+	for (int i = 0; i < TURNS && !(done[0] && done[1]); i++) {
+		for (int k = 0; k < 2; k++) {
+			if (!done[k])
+				assert_int_equal(sxt_test(requests[k], &done[k], &sizes[k]), 0);
+		}
+	}
+	assert_true(done[0] && done[1]);
+	assert_int_equal(sizes[1], sizeof(from));
+	assert_memory_equal(from, to, sizeof(from));
+	sxt_mr_put(link->send, mrs[0]);
+	sxt_mr_put(link->recv, mrs[1]);
+}
+
+static void close_both(struct rig_link *link)
+{
+	sxt_conn_close(link->send);
+	turn_often();
+	sxt_conn_close(link->recv);
+	turn_often();
+}
+
+static void start_two(void)
+{
+	assert_int_equal(rig_start(0, true), 0);
+	assert_int_equal(rig_start(1, true), 0);
+}
+
+static void two_processes_connect_and_move_data(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	start_two();
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	rig_join(&link);
+	assert_non_null(strstr(link.send->peer_name, "fake_1"));
+	assert_non_null(strstr(link.recv->peer_name, "fake_0"));
+	assert_true(link.send->ctx->is_private);
+	move_message(&link);
+	close_both(&link);
+	assert_int_equal(rig_logged("\n0 "), 0);
+}
+
+static void one_process_connects_to_itself(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	assert_int_equal(rig_start(0, true), 0);
+	rig_listen(&link, rig.ibs[0], rig.ibs[0], NULL);
+	rig_join(&link);
+	move_message(&link);
+	close_both(&link);
+}
+
+static void the_watcher_threads_do_the_same(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	assert_int_equal(rig_start(0, false), 0);
+	assert_int_equal(rig_start(1, false), 0);
+	for (int i = 0; i < 3; i++) {
+		rig_listen(&link, rig.ibs[i % 2], rig.ibs[1], NULL);
+		rig_join(&link);
+		move_message(&link);
+		close_both(&link);
+	}
+}
+
+static void contexts_keep_their_connections_apart(void **state)
+{
+	struct sxt_context *contexts[2];
+	struct rig_link links[2];
+
+	(void)state;
+	start_two();
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(sxt_context_create(rig.ibs[0], i, &contexts[i]), 0);
+		rig_listen(&links[i], rig.ibs[1], rig.ibs[0], contexts[i]);
+		rig_join(&links[i]);
+		assert_ptr_equal(links[i].recv->ctx, contexts[i]);
+		assert_int_equal(links[i].recv->tclass, i);
+		assert_ptr_not_equal(links[i].recv->cq, links[1 - i].recv);
+	}
+	assert_ptr_not_equal(links[0].recv->cq, links[1].recv->cq);
+	for (int i = 0; i < 2; i++) {
+		move_message(&links[i]);
+		sxt_conn_close(links[i].send);
+		sxt_context_destroy(contexts[i]); /* with the receiving end in it */
+	}
+}
+
+static void many_connections_share_one_channel(void **state)
+{
+	struct rig_link links[20];
+
+	(void)state;
+	start_two();
+	for (size_t i = 0; i < SXT_ARRAY_LEN(links); i++) {
+		rig_listen(&links[i], rig.ibs[i % 2], rig.ibs[1 - i % 2], NULL);
+		rig_join(&links[i]);
+	}
+	assert_int_equal(sides_cnt(rig.ibs[0]), 1);
+	assert_int_equal(sides_cnt(rig.ibs[1]), 1);
+	for (size_t i = 0; i < SXT_ARRAY_LEN(links); i++) {
+		move_message(&links[i]);
+		close_both(&links[i]);
+	}
+}
+
+static void one_listener_accepts_many(void **state)
+{
+	struct sxt_wire_handle handles[4];
+	struct sxt_conn *sends[4] = {NULL};
+	struct sxt_conn *recvs[4] = {NULL};
+	struct sxt_listener *listener;
+	size_t accepted = 0;
+	size_t connected = 0;
+
+	(void)state;
+	start_two();
+	assert_int_equal(sxt_listen(rig.ibs[1], NULL, 0, &handles[0], &listener), 0);
+	for (size_t i = 1; i < 4; i++)
+		handles[i] = handles[0];
+	for (int turn = 0; turn < TURNS && (accepted < 4 || connected < 4); turn++) {
+		for (size_t i = 0; i < 4; i++) {
+			if (sends[i] == NULL &&
+			    sxt_connect(rig.ibs[0], NULL, 0, -1, &handles[i], &sends[i]) == 0)
+				connected++;
+		}
+		if (accepted < 4 && sxt_accept(listener, &recvs[accepted]) == 0)
+			accepted++;
+		rig_turn();
+	}
+	assert_int_equal(accepted, 4);
+	assert_int_equal(connected, 4);
+	sxt_listener_close(listener);
+	for (size_t i = 0; i < 4; i++) {
+		sxt_conn_close(sends[i]);
+		sxt_conn_close(recvs[i]);
+	}
+}
+
+static void foreign_and_damaged_handles_are_refused(void **state)
+{
+	struct sxt_wire_handle handle;
+	struct sxt_conn *conn = NULL;
+	struct rig_link link;
+
+	(void)state;
+	start_two();
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	memset(&handle, 'x', sizeof(handle));
+	assert_int_equal(sxt_connect(rig.ibs[0], NULL, 0, -1, &handle, &conn), -EBADMSG);
+	handle = link.handle;
+	handle.version = 7;
+	handle.version_min = 7;
+	assert_int_equal(sxt_connect(rig.ibs[0], NULL, 0, -1, &handle, &conn), -EPROTO);
+	assert_int_equal(rig_logged("wire versions 7 to 7"), 1);
+	handle = link.handle;
+	handle.scratch_cookie = 0x41414141;
+	assert_int_equal(sxt_connect(rig.ibs[0], NULL, 0, -1, &handle, &conn), -EBADMSG);
+	assert_int_equal(sxt_connect(rig.ibs[0], NULL, 99, -1, &handle, &conn), -EINVAL);
+	assert_int_equal(sxt_connect(rig.ibs[0], NULL, -1, -1, &handle, &conn), -EINVAL);
+	assert_null(conn);
+	/* The scratch of a half-made connection, used after that connection has failed. */
+	assert_int_equal(sxt_connect(rig.ibs[0], NULL, 0, -1, &link.handle, &conn), -EAGAIN);
+	handle = link.handle;
+	rig_advance(61 * SXT_NS_PER_SEC);
+	assert_int_equal(sxt_connect(rig.ibs[0], NULL, 0, -1, &link.handle, &conn), -ETIMEDOUT);
+	assert_int_equal(sxt_connect(rig.ibs[0], NULL, 0, -1, &handle, &conn), -EINVAL);
+	sxt_listener_close(link.listener);
+}
+
+static int connect_until_it_ends(struct rig_link *link)
+{
+	for (int i = 0; i < TURNS && link->connect_rc == -EAGAIN; i++)
+		rig_poll(link);
+	return link->connect_rc;
+}
+
+static void a_wrong_token_is_told_to_both(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	start_two();
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	link.handle.token[3] ^= 0x10;
+	assert_int_equal(connect_until_it_ends(&link), -ECONNREFUSED);
+	assert_int_equal(rig_logged("1 side channel: 127.0.0.1:"), 1);
+	assert_true(rig_logged("token of no listener") >= 2);
+	assert_int_equal(link.accept_rc, -EAGAIN);
+	sxt_listener_close(link.listener);
+}
+
+static void a_wrong_token_on_a_shared_channel_hurts_nobody_else(void **state)
+{
+	struct rig_link good;
+	struct rig_link bad;
+
+	(void)state;
+	start_two();
+	rig_listen(&good, rig.ibs[0], rig.ibs[1], NULL);
+	rig_join(&good);
+	rig_listen(&bad, rig.ibs[0], rig.ibs[1], NULL);
+	bad.handle.token[0] ^= 1;
+	assert_int_equal(connect_until_it_ends(&bad), -ECONNREFUSED);
+	assert_int_equal(rig_logged("no listener has this token"), 1);
+	sxt_listener_close(bad.listener);
+	move_message(&good);
+	close_both(&good);
+}
+
+static void a_listener_closed_before_accept_refuses(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	start_two();
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	link.accept_rc = 1; /* nobody accepts */
+	for (int i = 0; i < TURNS && link.listener->offers_cnt == 0; i++)
+		rig_poll(&link);
+	assert_int_equal(link.listener->offers_cnt, 1);
+	sxt_listener_close(link.listener);
+	link.listener = NULL;
+	assert_int_equal(connect_until_it_ends(&link), -ECONNREFUSED);
+	assert_true(rig_logged("closed before it accepted") >= 1);
+}
+
+static void a_listener_closed_before_connect_refuses(void **state)
+{
+	struct rig_link other;
+	struct rig_link link;
+
+	(void)state;
+	start_two();
+	rig_listen(&other, rig.ibs[0], rig.ibs[1], NULL); /* keeps the socket open */
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	sxt_listener_close(link.listener);
+	link.listener = NULL;
+	assert_int_equal(connect_until_it_ends(&link), -ECONNREFUSED);
+	sxt_listener_close(other.listener);
+}
+
+static void a_process_that_is_gone_refuses_after_a_while(void **state)
+{
+	struct rig_link link;
+	int rc = -EAGAIN;
+
+	(void)state;
+	start_two();
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	sxt_listener_close(link.listener); /* and with it the socket */
+	link.listener = NULL;
+	for (int i = 0; i < TURNS && rc == -EAGAIN; i++) {
+		rig_poll(&link);
+		rc = link.connect_rc;
+		rig_advance(100 * SXT_NS_PER_MS);
+	}
+	assert_int_equal(rc, -ECONNREFUSED);
+	assert_true(rig_logged("Connection refused") >= 1);
+}
+
+static void a_peer_that_says_nothing_meets_the_deadline(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	start_two();
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	link.accept_rc = 1; /* connected, but never accepted */
+	for (int i = 0; i < 100; i++)
+		rig_poll(&link);
+	assert_int_equal(link.connect_rc, -EAGAIN);
+	rig_advance(31 * SXT_NS_PER_SEC);
+	rig_poll(&link);
+	rig_poll(&link);
+	assert_int_equal(rig_logged("waiting for the peer to accept since 31 s"), 1);
+	rig_advance(30 * SXT_NS_PER_SEC);
+	rig_poll(&link);
+	assert_int_equal(link.connect_rc, -ETIMEDOUT);
+	assert_int_equal(rig_logged("still waiting for the peer to accept"), 1);
+	/* The offer went with it: accept finds nothing of it. */
+	turn_often();
+	assert_int_equal(link.listener->offers_cnt, 0);
+	sxt_listener_close(link.listener);
+}
+
+static void accept_has_a_deadline_too(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	start_two();
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	link.connect_rc = 1; /* nobody connects */
+	rig_poll(&link);
+	rig_advance(61 * SXT_NS_PER_SEC);
+	rig_poll(&link);
+	assert_int_equal(link.accept_rc, -ETIMEDOUT);
+	assert_int_equal(rig_logged("still waiting for the peer to connect"), 1);
+	sxt_listener_close(link.listener);
+}
+
+static void unlike_link_layers_are_refused_by_name(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	start_two();
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	for (int i = 0; i < TURNS && sxt_list_empty(&link.listener->offers); i++) {
+		link.connect_rc = sxt_connect(rig.ibs[0], NULL, 0, -1, &link.handle, &link.send);
+		rig_turn();
+	}
+	SXT_LIST_ENTRY(link.listener->offers.next, struct sxt_offer, node)->path.link_layer =
+		IBV_LINK_LAYER_INFINIBAND;
+	for (int i = 0; i < TURNS && link.connect_rc == -EAGAIN; i++)
+		rig_poll(&link);
+	assert_int_equal(link.accept_rc, -EOPNOTSUPP);
+	assert_int_equal(link.connect_rc, -EOPNOTSUPP);
+	assert_true(rig_logged("fake_1 is RoCE and") >= 2); /* at both ends */
+	sxt_listener_close(link.listener);
+}
+
+/* How far a connection is made before it is dropped. */
+static void drop_after(int polls)
+{
+	struct sxt_context *ctx;
+	struct sxt_context *to_ctx;
+	struct rig_link link;
+
+	start_two();
+	assert_int_equal(sxt_context_create(rig.ibs[0], -1, &ctx), 0);
+	assert_int_equal(sxt_context_create(rig.ibs[1], -1, &to_ctx), 0);
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], to_ctx);
+	link.from_ctx = ctx;
+	for (int i = 0; i < polls; i++)
+		rig_poll(&link);
+	sxt_context_destroy(ctx);
+	turn_often();
+	sxt_context_destroy(to_ctx);
+	turn_often();
+	for (int i = 0; i < RIG_IBS; i++) {
+		assert_int_equal(rig.ibs[i]->watcher->users_cnt, 0);
+		sxt_ib_destroy(rig.ibs[i]);
+		rig.ibs[i] = NULL;
+	}
+}
+
+static void dropping_at_any_point_leaves_nothing(void **state)
+{
+	(void)state;
+	for (int polls = 0; polls < 24; polls++)
+		drop_after(polls);
+}
+
+static void what_was_not_dropped_goes_with_the_process(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	start_two();
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	link.accept_rc = 1;
+	for (int i = 0; i < 20; i++)
+		rig_poll(&link);
+	/* A listener, an offer and a half-made connection without a context are left. */
+}
+
+static void a_peer_that_gives_up_ends_accept(void **state)
+{
+	struct sxt_context *ctx;
+	struct rig_link link;
+
+	(void)state;
+	start_two();
+	assert_int_equal(sxt_context_create(rig.ibs[0], -1, &ctx), 0);
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	link.from_ctx = ctx;
+	for (int i = 0; i < TURNS; i++) {
+		rig_poll(&link);
+		if (link.listener->attempt != NULL && link.listener->attempt->conn != NULL)
+			break;
+	}
+	assert_non_null(link.listener->attempt);
+	sxt_context_destroy(ctx);
+	for (int i = 0; i < TURNS && link.accept_rc == -EAGAIN; i++) {
+		link.accept_rc = sxt_accept(link.listener, &link.recv);
+		rig_turn();
+	}
+	assert_int_equal(link.accept_rc, -ECONNRESET);
+	assert_int_equal(rig_logged("the communicator was destroyed"), 1);
+	sxt_listener_close(link.listener);
+}
+
+static void a_closed_peer_is_noted_with_its_progress(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	start_two();
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	rig_join(&link);
+	move_message(&link);
+	sxt_conn_close(link.recv);
+	turn_often();
+	assert_int_equal(link.send->ended, SXT_CONN_PEER_CLOSED);
+	assert_int_equal(link.send->notes, SXT_NOTE_PEER_CLOSED);
+	assert_int_equal(link.send->ctx->mailbox, 1);
+	assert_int_equal(link.send->peer_progress.messages_taken, 1);
+	assert_int_equal(link.send->peer_progress.cts_posted, 1);
+	sxt_conn_close(link.send);
+}
+
+static void a_failed_peer_is_noted_and_its_words_logged(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	start_two();
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	rig_join(&link);
+	sxt_side_tell_failed(link.recv, -EIO, "the disk is on fire");
+	turn_often();
+	assert_int_equal(link.send->notes, SXT_NOTE_FAILED);
+	assert_int_equal(link.send->note_error, -EREMOTEIO);
+	assert_int_equal(rig_logged("the disk is on fire"), 1);
+	close_both(&link);
+}
+
+static void settings_reach_the_connection(void **state)
+{
+	struct sxt_context *ctx;
+	struct rig_link link;
+
+	(void)state;
+	rig.config.ib_fifo_tc = 96;
+	start_two();
+	assert_int_equal(sxt_context_create(rig.ibs[0], 33, &ctx), 0);
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	link.from_ctx = ctx;
+	rig_join(&link);
+	assert_int_equal(link.send->tclass, 33);
+	assert_int_equal(link.recv->tclass, 96);
+	close_both(&link);
+	rig.config.ib_tc = 41;
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	link.from_ctx = ctx;
+	rig_join(&link);
+	assert_int_equal(link.send->tclass, 41);
+	close_both(&link);
+	sxt_context_destroy(ctx);
+}
+
+static void a_stopped_transport_makes_no_connection(void **state)
+{
+	struct sxt_wire_handle handle;
+	struct sxt_listener *listener = NULL;
+	struct rig_link link;
+
+	(void)state;
+	assert_int_equal(rig_start(0, false), 0);
+	rig_listen(&link, rig.ibs[0], rig.ibs[0], NULL);
+	rig_join(&link);
+	sxt_ib_stop(rig.ibs[0]);
+	sxt_ib_stop(rig.ibs[0]);
+	assert_int_equal(sxt_listen(rig.ibs[0], NULL, 0, &handle, &listener), -ENODEV);
+	assert_null(listener);
+	sxt_conn_close(link.send);
+	sxt_conn_close(link.recv);
+}
+
+static void a_forked_child_is_refused(void **state)
+{
+	struct sxt_wire_handle handle;
+	struct sxt_listener *listener;
+	int status = 0;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(rig_start(0, true), 0);
+	pid = fork();
+	if (pid == 0)
+		_exit(sxt_listen(rig.ibs[0], NULL, 0, &handle, &listener) == -EINVAL ? 0 : 1);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+#define RIG_TEST(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		RIG_TEST(two_processes_connect_and_move_data),
+		RIG_TEST(one_process_connects_to_itself),
+		RIG_TEST(the_watcher_threads_do_the_same),
+		RIG_TEST(contexts_keep_their_connections_apart),
+		RIG_TEST(many_connections_share_one_channel),
+		RIG_TEST(one_listener_accepts_many),
+		RIG_TEST(foreign_and_damaged_handles_are_refused),
+		RIG_TEST(a_wrong_token_is_told_to_both),
+		RIG_TEST(a_wrong_token_on_a_shared_channel_hurts_nobody_else),
+		RIG_TEST(a_listener_closed_before_accept_refuses),
+		RIG_TEST(a_listener_closed_before_connect_refuses),
+		RIG_TEST(a_process_that_is_gone_refuses_after_a_while),
+		RIG_TEST(a_peer_that_says_nothing_meets_the_deadline),
+		RIG_TEST(accept_has_a_deadline_too),
+		RIG_TEST(unlike_link_layers_are_refused_by_name),
+		RIG_TEST(dropping_at_any_point_leaves_nothing),
+		RIG_TEST(what_was_not_dropped_goes_with_the_process),
+		RIG_TEST(a_peer_that_gives_up_ends_accept),
+		RIG_TEST(a_closed_peer_is_noted_with_its_progress),
+		RIG_TEST(a_failed_peer_is_noted_and_its_words_logged),
+		RIG_TEST(settings_reach_the_connection),
+		RIG_TEST(a_stopped_transport_makes_no_connection),
+		RIG_TEST(a_forked_child_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
