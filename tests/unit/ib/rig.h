@@ -58,8 +58,8 @@ void rig_turn(void);
 void rig_advance(uint64_t ns);
 
 /**
- * rig_logged() - how many lines since the setup had a text in them.
- * @text: what to look for.
+ * rig_logged() - how often a text stands in what was logged since the setup.
+ * @text: what to look for; lines begin with their level's number and a space. Return: a count.
  */
 int rig_logged(const char *text);
 
