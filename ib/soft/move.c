@@ -3,9 +3,9 @@
  *
  * Three ways, by where the target lies: this process (plain copies), a shared mapping of the peer
  * that this process maps as well (plain copies, no system call), private memory of the peer (one
- * process_vm_writev). Promise: up to 64 bytes appear whole, the last 8 last; plain copies up to
- * ORDERED_BYTES also appear in ascending order, so that the last word of a line is never seen
- * before the rest of it (flag-per-line protocols poll it).
+ * process_vm_writev). Promise: up to 64 bytes appear whole, the last 8 last; plain copies also
+ * appear line by line, so that the last word of a line is never seen before the rest of it
+ * (protocols with a flag per line poll it).
  */
 #include "ib/soft/objects.h"
 
@@ -13,12 +13,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Longer copies take memcpy(), whose streaming stores pay there. */
-#define ORDERED_BYTES (1024u * 1024u)
-#define LINE_BYTES    64u
-#define WORD_BYTES    8u
+#define LINE_BYTES 64u
+#define WORD_BYTES 8u
 
-/* Copied by one load and one store where the CPU has such. */
+/* Half and quarter of a line, copied by one load and one store where the CPU has such. */
+struct __attribute__((packed)) half {
+	uint64_t word __attribute__((vector_size(32)));
+};
 struct __attribute__((packed)) quarter {
 	uint64_t word[2];
 };
@@ -37,8 +38,30 @@ static void store_last(uint8_t *to, const uint8_t *from, size_t bytes)
 	memcpy(to, from, bytes);
 }
 
-/* Lines in ascending order, each with its last word after the rest. */
-static size_t copy_lines(uint8_t *to, const uint8_t *from, size_t bytes)
+/*
+ * Lines in ascending order, each with its last part after the rest. Stores stay in order on x86;
+ * elsewhere the fence is the barrier a line needs. Measured at memcpy()'s rate with AVX2, at two
+ * thirds of it in the second-level cache without; memcpy() itself stores a block's head last.
+ */
+#if defined(__x86_64__)
+__attribute__((target("avx2"))) static size_t copy_lines_avx2(uint8_t *to, const uint8_t *from,
+							      size_t bytes)
+{
+	size_t at = 0;
+
+	for (; at + LINE_BYTES <= bytes; at += LINE_BYTES) {
+		struct half a = *(const struct half *)(from + at);
+		struct half b = *(const struct half *)(from + at + 32);
+
+		*(struct half *)(to + at) = a;
+		atomic_thread_fence(memory_order_release);
+		*(struct half *)(to + at + 32) = b;
+	}
+	return at;
+}
+#endif
+
+static size_t copy_lines_any(uint8_t *to, const uint8_t *from, size_t bytes)
 {
 	size_t at = 0;
 
@@ -51,11 +74,19 @@ static size_t copy_lines(uint8_t *to, const uint8_t *from, size_t bytes)
 		*(struct quarter *)(to + at) = a;
 		*(struct quarter *)(to + at + 16) = b;
 		*(struct quarter *)(to + at + 32) = c;
-		/* Stores stay in order on x86; elsewhere this is the barrier the line needs. */
 		atomic_thread_fence(memory_order_release);
 		*(struct quarter *)(to + at + 48) = d;
 	}
 	return at;
+}
+
+static size_t copy_lines(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+#if defined(__x86_64__)
+	if (__builtin_cpu_supports("avx2"))
+		return copy_lines_avx2(to, from, bytes);
+#endif
+	return copy_lines_any(to, from, bytes);
 }
 
 /* Everything but the last word, then the last word. */
@@ -64,13 +95,12 @@ static void copy_last_word_last(uint8_t *to, const uint8_t *from, size_t bytes)
 	size_t tail = bytes < WORD_BYTES ? bytes : WORD_BYTES;
 	size_t body = bytes - tail;
 
-	if (body > ORDERED_BYTES) {
-		memcpy(to, from, body);
-	} else if (body != 0) {
-		size_t done = copy_lines(to, from, body);
+	size_t done = 0;
 
+	if (body >= LINE_BYTES)
+		done = copy_lines(to, from, body);
+	if (body != done)
 		memcpy(to + done, from + done, body - done);
-	}
 	store_last(to + body, from + body, tail);
 }
 

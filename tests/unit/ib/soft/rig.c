@@ -294,6 +294,33 @@ void rig_connect(struct rig_end *a, struct rig_end *b, const struct rig_path *pa
 	rig_to_rts(b, path);
 }
 
+void rig_pair_open(struct rig_pair *pair, const struct rig_options *options,
+		   const struct rig_path *path)
+{
+	memset(pair, 0, sizeof(*pair));
+	rig_end_open(&pair->a, options);
+	rig_end_open(&pair->b, options);
+	rig_connect(&pair->a, &pair->b, path);
+	rig_address_of(&pair->b, &pair->to_b);
+}
+
+void rig_pair_close(struct rig_pair *pair)
+{
+	rig_end_close(&pair->a);
+	rig_end_close(&pair->b);
+}
+
+void rig_pair_wr(struct rig_pair *pair, enum ibv_wr_opcode opcode, uint32_t bytes)
+{
+	rig_wr(&pair->a, &pair->to_b, opcode, bytes, &pair->sge, &pair->wr);
+}
+
+void rig_pair_run(struct rig_pair *pair, enum ibv_wc_status status)
+{
+	assert_int_equal(rig_post(&pair->a, &pair->wr), 0);
+	rig_expect(pair->a.send_cq, pair->wr.wr_id, status);
+}
+
 void rig_wr(const struct rig_end *from, const struct rig_address *to, enum ibv_wr_opcode opcode,
 	    uint32_t bytes, struct ibv_sge *sge, struct ibv_send_wr *out)
 {
@@ -353,6 +380,13 @@ void rig_expect(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status)
 	rig_poll(cq, &wc);
 	assert_int_equal(wc.status, status);
 	assert_int_equal(wc.wr_id, wr_id);
+}
+
+void rig_nothing(struct ibv_cq *cq)
+{
+	struct ibv_wc wc;
+
+	assert_int_equal(ibv_poll_cq(cq, 1, &wc), 0);
 }
 
 void rig_event(const struct rig_end *end, enum ibv_event_type type)

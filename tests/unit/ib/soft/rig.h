@@ -60,6 +60,15 @@ struct rig_address {
 	uint32_t rkey;
 };
 
+/* Two connected ends of this process, and a work request of a's to fill. */
+struct rig_pair {
+	struct rig_end a;
+	struct rig_end b;
+	struct rig_address to_b;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
+};
+
 /**
  * rig_fabric() - make the state folder: hosts a and b, one HCA each, two RoCE ports each.
  * @state: cmocka's, unused. Return: 0, or -1.
@@ -127,6 +136,31 @@ void rig_to_rts(struct rig_end *end, const struct rig_path *path);
 void rig_connect(struct rig_end *a, struct rig_end *b, const struct rig_path *path);
 
 /**
+ * rig_pair_open() - two ends, connected.
+ * @pair: filled. @options, @path: NULL for the usual ones.
+ */
+void rig_pair_open(struct rig_pair *pair, const struct rig_options *options,
+		   const struct rig_path *path);
+
+/**
+ * rig_pair_close() - give everything back.
+ * @pair: from rig_pair_open().
+ */
+void rig_pair_close(struct rig_pair *pair);
+
+/**
+ * rig_pair_wr() - rig_wr() from a to b, into pair->wr.
+ * @pair: open. @opcode: which. @bytes: length.
+ */
+void rig_pair_wr(struct rig_pair *pair, enum ibv_wr_opcode opcode, uint32_t bytes);
+
+/**
+ * rig_pair_run() - post pair->wr and wait for its completion.
+ * @pair: open. @status: expected.
+ */
+void rig_pair_run(struct rig_pair *pair, enum ibv_wc_status status);
+
+/**
  * rig_wr() - a work request over the first @bytes of both ends' memory, signaled.
  * @from: poster. @to: target of one-sided operations. @opcode: which. @bytes: length.
  * @sge: storage. @out: filled; wr_id is 7.
@@ -157,6 +191,12 @@ void rig_poll(struct ibv_cq *cq, struct ibv_wc *out);
  * @cq: CQ. @wr_id, @status: expected.
  */
 void rig_expect(struct ibv_cq *cq, uint64_t wr_id, enum ibv_wc_status status);
+
+/**
+ * rig_nothing() - there is no completion now.
+ * @cq: CQ.
+ */
+void rig_nothing(struct ibv_cq *cq);
 
 /**
  * rig_event() - wait for an async event and acknowledge it.

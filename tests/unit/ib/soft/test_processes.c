@@ -1,5 +1,5 @@
 /*
- * test_rc.c - reliable connections in one process and between two: every operation, every error.
+ * test_processes.c - queue pairs between two processes: data, deaths, forks.
  */
 #include "tests/unit/ib/soft/rig.h"
 
@@ -13,50 +13,6 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-
-struct pair {
-	struct rig_end a;
-	struct rig_end b;
-	struct rig_address to_b;
-	struct ibv_sge sge;
-	struct ibv_send_wr wr;
-};
-
-static void pair_open(struct pair *pair, const struct rig_options *options,
-		      const struct rig_path *path)
-{
-	memset(pair, 0, sizeof(*pair));
-	rig_end_open(&pair->a, options);
-	rig_end_open(&pair->b, options);
-	rig_connect(&pair->a, &pair->b, path);
-	rig_address_of(&pair->b, &pair->to_b);
-}
-
-static void pair_close(struct pair *pair)
-{
-	rig_end_close(&pair->a);
-	rig_end_close(&pair->b);
-}
-
-static void pair_wr(struct pair *pair, enum ibv_wr_opcode opcode, uint32_t bytes)
-{
-	rig_wr(&pair->a, &pair->to_b, opcode, bytes, &pair->sge, &pair->wr);
-}
-
-static void a_write_lands_and_completes(void **state)
-{
-	struct pair pair;
-
-	(void)state;
-	pair_open(&pair, NULL, NULL);
-	memset(pair.a.memory, 0x5a, 1000);
-	pair_wr(&pair, IBV_WR_RDMA_WRITE, 1000);
-	assert_int_equal(rig_post(&pair.a, &pair.wr), 0);
-	rig_expect(pair.a.send_cq, 7, IBV_WC_SUCCESS);
-	assert_memory_equal(pair.a.memory, pair.b.memory, 1000);
-	assert_int_equal(pair.b.memory[1000], 0);
-	pair_close(&pair);
-}
 
 enum {
 	CHILD,
@@ -180,7 +136,6 @@ static void processes_move_mapped_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		RIG_TEST(a_write_lands_and_completes),
 		RIG_TEST(processes_move_private_memory),
 		RIG_TEST(processes_move_mapped_memory),
 	};
