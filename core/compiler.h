@@ -13,6 +13,8 @@
 #define SXT_MUST_CHECK   __attribute__((warn_unused_result))
 #define SXT_PRINTF(f, a) __attribute__((format(printf, f, a)))
 #define SXT_COLD         __attribute__((cold, noinline))
+#define SXT_NOINLINE     __attribute__((noinline))
+#define SXT_INLINE       inline __attribute__((always_inline))
 #define SXT_EXPORT       __attribute__((visibility("default")))
 #define SXT_LIKELY(x)    __builtin_expect(!!(x), 1)
 #define SXT_UNLIKELY(x)  __builtin_expect(!!(x), 0)

@@ -16,26 +16,43 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 /* How long closing waits for the flushed work requests; after that the queue pair goes anyway. */
 #define DRAIN_NS    (100 * SXT_NS_PER_MS)
 #define DRAIN_POLLS 200000u
 
-#define CHUNK_LOG2_MIN 7u  /* every cut lies at a multiple of 128 bytes */
-#define CHUNK_LOG2_MAX 30u /* a work request's length is 32 bits, and HCAs stop at 2^30 or 2^31 */
+#define CHUNK_LOG2_MIN 7u /* every cut lies at a multiple of 128 bytes */
 
 #define RING_BYTES    (SXT_RING_ENTRIES * sizeof(struct sxt_wire_cts))
 #define RECORDS_BYTES (SXT_MEMBERS_MAX * sizeof(struct sxt_wire_record))
 
 /*
  * Memory that HCAs read and write. Shared, so that a fork never moves a page away from the HCA by
- * copy-on-write; zeroed by the kernel and backed only where it is touched.
+ * copy-on-write; zeroed by the kernel and backed only where it is touched. Behind a descriptor, so
+ * that an HCA made of software can map it too; the descriptor is needed while registering only.
  */
-static void *memory_map(size_t bytes)
+static void *memory_map(size_t bytes, int *fd_out)
 {
-	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int fd = memfd_create("sextant ring", MFD_CLOEXEC);
+	int flags = MAP_SHARED;
+	void *memory;
 
+	if (fd >= 0 && ftruncate(fd, (off_t)bytes) != 0) {
+		close(fd);
+		fd = -1;
+	}
+	if (fd < 0)
+		flags |= MAP_ANONYMOUS;
+	memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+	*fd_out = fd;
 	return memory != MAP_FAILED ? memory : NULL;
+}
+
+static void descriptor_close(int fd)
+{
+	if (fd >= 0)
+		close(fd);
 }
 
 static struct sxt_request *requests_create(struct sxt_conn *conn, uint32_t cnt)
@@ -57,45 +74,65 @@ static struct sxt_request *requests_create(struct sxt_conn *conn, uint32_t cnt)
 
 static int send_memory(struct sxt_send_end *end)
 {
+	int fd = -1;
+	int rc = -ENOMEM;
+
 	end->requests = requests_create(&end->conn, SXT_SENDS_MAX);
-	end->memory = memory_map(RING_BYTES);
+	end->memory = memory_map(RING_BYTES, &fd);
 	end->ring = end->memory;
-	if (end->requests == NULL || end->memory == NULL)
-		return -ENOMEM;
+	if (end->requests != NULL && end->memory != NULL)
+		rc = sxt_mr_register_ring(end->conn.port, end->ring, RING_BYTES,
+					  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+					  "clear-to-send ring", &end->ring_mr);
+	descriptor_close(fd);
+	if (rc != 0)
+		return rc;
 	end->wr.sg_list = &end->sge;
 	end->wr.send_flags = IBV_SEND_SIGNALED;
-	return sxt_mr_register_ring(end->conn.port, end->ring, RING_BYTES,
+	return 0;
+}
+
+static int recv_register(struct sxt_recv_end *end)
+{
+	int rc = sxt_mr_register_ring(end->conn.port, end->shadow, RING_BYTES,
+				      IBV_ACCESS_LOCAL_WRITE, "clear-to-send shadow",
+				      &end->shadow_mr);
+
+	if (rc != 0)
+		return rc;
+	return sxt_mr_register_ring(end->conn.port, end->records, RECORDS_BYTES,
 				    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
-				    "clear-to-send ring", &end->ring_mr);
+				    "size records", &end->records_mr);
+}
+
+static void members_init(struct sxt_recv_end *end)
+{
+	uint32_t i;
+
+	for (i = 0; i < SXT_MEMBERS_MAX; i++)
+		end->members[i].next_free = (uint16_t)(i + 1 < SXT_MEMBERS_MAX ? i + 1 : SXT_NONE);
+	end->members_free_cnt = SXT_MEMBERS_MAX;
 }
 
 static int recv_memory(struct sxt_recv_end *end)
 {
-	uint32_t i;
-	int rc;
+	int fd = -1;
+	int rc = -ENOMEM;
 
 	end->requests = requests_create(&end->conn, SXT_REQUESTS_MAX);
 	end->members = calloc(SXT_MEMBERS_MAX, sizeof(*end->members));
-	end->memory = memory_map(RING_BYTES + RECORDS_BYTES);
-	if (end->requests == NULL || end->members == NULL || end->memory == NULL)
-		return -ENOMEM;
-	end->shadow = end->memory;
-	end->records = (struct sxt_wire_record *)(end->shadow + SXT_RING_ENTRIES);
-	for (i = 0; i < SXT_MEMBERS_MAX; i++)
-		end->members[i].next_free = (uint16_t)(i + 1 < SXT_MEMBERS_MAX ? i + 1 : SXT_NONE);
-	end->members_free_cnt = SXT_MEMBERS_MAX;
-	rc = sxt_mr_register_ring(end->conn.port, end->shadow, RING_BYTES, IBV_ACCESS_LOCAL_WRITE,
-				  "clear-to-send shadow", &end->shadow_mr);
+	end->memory = memory_map(RING_BYTES + RECORDS_BYTES, &fd);
+	if (end->requests != NULL && end->members != NULL && end->memory != NULL) {
+		end->shadow = end->memory;
+		end->records = (struct sxt_wire_record *)(end->shadow + SXT_RING_ENTRIES);
+		rc = recv_register(end);
+	}
+	descriptor_close(fd);
 	if (rc != 0)
 		return rc;
-	rc = sxt_mr_register_ring(end->conn.port, end->records, RECORDS_BYTES,
-				  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, "size records",
-				  &end->records_mr);
-	if (rc != 0)
-		return rc;
-	end->lkey = end->shadow_mr->lkey;
+	members_init(end);
 	end->records_rkey = end->records_mr->rkey;
-	end->sge.lkey = end->lkey;
+	end->sge.lkey = end->shadow_mr->lkey;
 	end->wr.sg_list = &end->sge;
 	end->wr.num_sge = 1;
 	end->wr.opcode = IBV_WR_RDMA_WRITE;
@@ -272,8 +309,8 @@ int sxt_conn_start(struct sxt_conn *conn, const struct sxt_wire_path *peer,
 		return rc;
 	if (peer->max_message_log2 < log2)
 		log2 = peer->max_message_log2;
-	if (log2 > CHUNK_LOG2_MAX)
-		log2 = CHUNK_LOG2_MAX;
+	if (log2 > SXT_CONN_CHUNK_LOG2_MAX)
+		log2 = SXT_CONN_CHUNK_LOG2_MAX;
 	conn->peer = *peer;
 	if (conn->kind == SXT_CONN_SEND) {
 		sxt_send_end(conn)->chunk_bytes = 1ull << log2;

@@ -17,6 +17,23 @@
 struct sxt_attempt;
 struct sxt_side;
 
+/* Writes that one message may be cut into: each takes a bit of the receiver's count. */
+#define SXT_CONN_CHUNKS_MAX 64u
+/* A write's length is 32 bits, and HCAs stop at 2^30 or 2^31 bytes. */
+#define SXT_CONN_CHUNK_LOG2_MAX 30u
+
+/**
+ * sxt_conn_message_max() - the largest message a port carries.
+ * @max_message_log2: the port's largest write, as struct sxt_wire_path tells it.
+ * Return: bytes.
+ */
+static inline uint64_t sxt_conn_message_max(uint32_t max_message_log2)
+{
+	if (max_message_log2 > SXT_CONN_CHUNK_LOG2_MAX)
+		max_message_log2 = SXT_CONN_CHUNK_LOG2_MAX;
+	return (uint64_t)SXT_CONN_CHUNKS_MAX << max_message_log2;
+}
+
 enum sxt_conn_kind {
 	SXT_CONN_SEND,
 	SXT_CONN_RECV

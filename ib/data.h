@@ -25,11 +25,10 @@
  *               size records                          4096   2048, and to the page's end
  *   sum                             33792            31872
  */
-#define SXT_RING_ENTRIES  256u
-#define SXT_MEMBERS_MAX   256u /* SXT_REQUESTS_MAX * SXT_RECVS_MAX; handles are below */
-#define SXT_SENDS_MAX     256u /* requests of a send end: one per member the peer can open */
-#define SXT_MEMBER_CHUNKS 64u  /* chunks of one message: bits of sxt_member.chunks */
-#define SXT_NONE          0xffffu
+#define SXT_RING_ENTRIES 256u
+#define SXT_MEMBERS_MAX  256u /* SXT_REQUESTS_MAX * SXT_RECVS_MAX; handles are below */
+#define SXT_SENDS_MAX    256u /* requests of a send end: one per member the peer can open */
+#define SXT_NONE         0xffffu
 
 /* Depths asked of the queue pairs; the spare send is for the marker that closing posts. */
 #define SXT_SEND_SQ_DEPTH  256u
@@ -48,7 +47,6 @@
 #define SXT_WR_KIND_SHIFT       56
 #define SXT_WR_INDEX_SHIFT      40
 #define SXT_WR_GENERATION_SHIFT 24
-#define SXT_WR_TAIL_MASK        0xffffffffffull
 #define SXT_WR_SLOT_MASK        0xffffffu
 
 enum sxt_wr_kind {
@@ -64,6 +62,12 @@ static inline uint64_t sxt_wr_id(const struct sxt_conn *conn, enum sxt_wr_kind k
 {
 	return (uint64_t)kind << SXT_WR_KIND_SHIFT | (uint64_t)index << SXT_WR_INDEX_SHIFT |
 	       conn->wr_tail;
+}
+
+/* Generation and slot agree: the low 40 bits. */
+static inline bool sxt_wr_is_of(const struct sxt_conn *conn, uint64_t wr_id)
+{
+	return (conn->wr_tail ^ wr_id) << (64 - SXT_WR_INDEX_SHIFT) == 0;
 }
 
 #define SXT_REQ_ACTIVE   0x1u
@@ -96,7 +100,7 @@ SXT_ASSERT_SIZE(struct sxt_request, 64);
 
 /* One message the receiver waits for; its index is the handle of the wire. */
 struct sxt_member {
-	uint64_t chunks;     /* bit per chunk that came */
+	uint64_t chunks;     /* bit per chunk that came, SXT_CONN_CHUNKS_MAX of them */
 	uint64_t bytes;      /* arrived */
 	uint16_t request;    /* its receive, SXT_NONE when only proof is waited for */
 	uint16_t ring_begin; /* position of its group's first entry, modulo 2^16 */
@@ -168,7 +172,6 @@ struct sxt_recv_end {
 	uint64_t ring_addr; /* the peer's ring */
 	struct ibv_sge sge; /* template, with wr */
 	uint32_t records_rkey;
-	uint32_t lkey; /* of the shadow */
 	_Alignas(SXT_CACHELINE) struct ibv_send_wr wr;
 	_Alignas(SXT_CACHELINE) struct sxt_wire_cts cts; /* inline entries are made here */
 

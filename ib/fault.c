@@ -368,7 +368,7 @@ int sxt_send_closed(struct sxt_send_end *end)
 
 int sxt_recv_bad_spec(struct sxt_recv_end *end, const struct sxt_recv_spec *spec)
 {
-	uint64_t most = SXT_MEMBER_CHUNKS * (1ull << end->chunk_log2);
+	uint64_t most = sxt_conn_message_max(end->chunk_log2);
 	uint64_t bytes = 0;
 	int i;
 

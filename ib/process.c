@@ -7,6 +7,7 @@
 #include "core/log.h"
 #include "core/status.h"
 #include "ib/attempt.h"
+#include "ib/conn.h"
 #include "ib/watcher.h"
 
 #include <errno.h>
@@ -193,9 +194,7 @@ int sxt_ib_nic_props(struct sxt_ib *ib, int dev, struct sxt_nic_props *out)
 		.speed_mbps = port->speed_mbps,
 		.port = port->num,
 		.max_conns = CONNS_MAX,
-		.max_message_bytes = SXT_MESSAGE_BYTES_MAX,
+		.max_message_bytes = sxt_conn_message_max(port->max_message_log2),
 	};
-	if (port->max_message_bytes * SXT_CHUNKS_MAX < SXT_MESSAGE_BYTES_MAX)
-		out->max_message_bytes = port->max_message_bytes * SXT_CHUNKS_MAX;
 	return 0;
 }

@@ -37,7 +37,7 @@ static void completed(struct sxt_context *ctx, const struct ibv_wc *wc)
 	struct sxt_conn *conn = slot < ctx->conns_cap ? ctx->conns[slot] : NULL;
 	uint32_t index = wc->wr_id >> SXT_WR_INDEX_SHIFT & 0xffffu;
 
-	if (SXT_UNLIKELY(conn == NULL || conn->wr_tail != (wc->wr_id & SXT_WR_TAIL_MASK))) {
+	if (SXT_UNLIKELY(conn == NULL || !sxt_wr_is_of(conn, wc->wr_id))) {
 		/* Its connection is gone, and nothing of it may be touched. */
 		atomic_fetch_add_explicit(&ctx->stale_completions_cnt, 1, memory_order_relaxed);
 		return;

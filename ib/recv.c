@@ -45,18 +45,18 @@ static uint32_t chunks_of(const struct sxt_recv_end *end, uint64_t bytes)
 	if (SXT_LIKELY(bytes >> end->chunk_log2 == 0))
 		return 1;
 	bytes = ((bytes - 1) >> end->chunk_log2) + 1;
-	return bytes <= SXT_MEMBER_CHUNKS ? (uint32_t)bytes : 0;
+	return bytes <= SXT_CONN_CHUNKS_MAX ? (uint32_t)bytes : 0;
 }
 
-static bool plan_make(const struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
-		      struct plan *out)
+static SXT_INLINE bool plan_make(const struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
+				 uint32_t cnt, bool optional, struct plan *out)
 {
 	uint32_t i;
 
-	if (spec->cnt < 1 || spec->cnt > SXT_RECVS_MAX || (spec->optional && spec->cnt != 1))
+	if (cnt < 1 || cnt > SXT_RECVS_MAX || (optional && cnt != 1))
 		return false;
-	out->cnt = (uint32_t)spec->cnt;
-	out->optional = spec->optional;
+	out->cnt = cnt;
+	out->optional = optional;
 	out->receives = 0;
 	out->members = out->cnt;
 	for (i = 0; i < out->cnt; i++) {
@@ -74,7 +74,7 @@ static bool plan_make(const struct sxt_recv_end *end, const struct sxt_recv_spec
 	return out->receives <= SXT_RECV_RQ_DEPTH;
 }
 
-static bool fits(const struct sxt_recv_end *end, const struct plan *plan)
+static SXT_INLINE bool fits(const struct sxt_recv_end *end, const struct plan *plan)
 {
 	return end->conn.free_requests != NULL && end->members_free_cnt >= plan->members &&
 	       end->posted + plan->cnt - end->consumed <= SXT_RING_ENTRIES &&
@@ -82,37 +82,48 @@ static bool fits(const struct sxt_recv_end *end, const struct plan *plan)
 	       end->rq_reserved + plan->receives <= end->rq_posted;
 }
 
+static int receives_top_up(struct sxt_recv_end *end)
+{
+	if (SXT_LIKELY(end->rq_posted + SXT_RECV_BATCH > SXT_RECV_RQ_DEPTH))
+		return 0;
+	return sxt_recv_fill(end);
+}
+
 /*
  * Polls once where something is short: after optional receives were done NCCL has nothing left to
  * test, so this may be the only call that comes.
  */
-static int make_room(struct sxt_recv_end *end, const struct plan *plan)
+static SXT_NOINLINE int make_room_slow(struct sxt_recv_end *end, const struct plan *plan)
 {
 	int rc;
 
-	if (end->rq_posted + SXT_RECV_BATCH <= SXT_RECV_RQ_DEPTH) {
-		rc = sxt_recv_fill(end);
-		if (rc != 0)
-			return rc;
-	}
-	if (SXT_LIKELY(fits(end, plan)))
-		return 0;
 	sxt_ignore(sxt_data_drain(&end->conn));
 	if (end->conn.attention) {
 		rc = sxt_conn_attend(&end->conn, NULL);
 		if (rc != 0)
 			return rc;
 	}
-	if (end->rq_posted + SXT_RECV_BATCH <= SXT_RECV_RQ_DEPTH) {
-		rc = sxt_recv_fill(end);
-		if (rc != 0)
-			return rc;
-	}
+	rc = receives_top_up(end);
+	if (rc != 0)
+		return rc;
 	return fits(end, plan) ? 0 : -EAGAIN;
 }
 
-static struct sxt_member *member_open(struct sxt_recv_end *end, const struct plan *plan,
-				      uint32_t place, uint16_t request)
+static SXT_INLINE int make_room(struct sxt_recv_end *end, const struct plan *plan)
+{
+	struct plan copy; /* the plan itself stays in registers when its address goes nowhere */
+	int rc = receives_top_up(end);
+
+	if (rc != 0)
+		return rc;
+	if (SXT_LIKELY(fits(end, plan)))
+		return 0;
+	copy = *plan;
+	return make_room_slow(end, &copy);
+}
+
+static SXT_INLINE struct sxt_member *member_open(struct sxt_recv_end *end, const struct plan *plan,
+						 uint32_t place, uint16_t request)
 {
 	struct sxt_member *member = &end->members[end->members_free];
 
@@ -139,8 +150,8 @@ static void member_close(struct sxt_recv_end *end, struct sxt_member *member)
 	end->members_free_cnt++;
 }
 
-static void entry_fill(struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
-		       const struct plan *plan, uint32_t i, struct sxt_wire_cts *cts)
+static SXT_INLINE void entry_fill(struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
+				  const struct plan *plan, uint32_t i, struct sxt_wire_cts *cts)
 {
 	const struct sxt_mr *mr = spec->mrs[i];
 	uint16_t flags = plan->members != 0 ? SXT_CTS_WANT_IMM : 0;
@@ -160,8 +171,8 @@ static void entry_fill(struct sxt_recv_end *end, const struct sxt_recv_spec *spe
 }
 
 /* The receive's members and entries on this side; the caller posts them. */
-static void entries_make(struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
-			 const struct plan *plan, const struct sxt_request *request)
+static SXT_INLINE void entries_make(struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
+				    const struct plan *plan, const struct sxt_request *request)
 {
 	uint16_t owner = plan->optional ? SXT_NONE : request->index;
 	uint32_t i;
@@ -216,8 +227,8 @@ static SXT_COLD int post_wrapped(struct sxt_recv_end *end, uint32_t cnt)
  * The send queue drains: an optional entry is signaled, of the others at least one in
  * SXT_CTS_SIGNAL_EVERY entries, so no more than that many stay unproven once all are polled.
  */
-static int post_entries(struct sxt_recv_end *end, const struct plan *plan,
-			const struct sxt_request *request)
+static SXT_INLINE int post_entries(struct sxt_recv_end *end, const struct plan *plan,
+				   const struct sxt_request *request)
 {
 	uint32_t slot = (uint32_t)(end->posted % SXT_RING_ENTRIES);
 	uint64_t position = end->posted + plan->cnt;
@@ -236,29 +247,28 @@ static int post_entries(struct sxt_recv_end *end, const struct plan *plan,
 	return ibv_post_send(end->conn.qp, &end->wr, &bad);
 }
 
-static int recv_owned(struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
-		      struct sxt_request **out)
+/*
+ * Made twice by the compiler: nearly all receives are of one message that is waited for, and with
+ * both known a third of the instructions goes away.
+ */
+static SXT_INLINE int recv_kind(struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
+				uint32_t cnt, bool optional, struct sxt_request **out)
 {
 	struct sxt_request *request;
 	struct plan plan;
 	int rc;
 
-	if (SXT_UNLIKELY(end->conn.attention)) {
-		rc = sxt_conn_attend(&end->conn, NULL);
-		if (rc != 0)
-			return rc;
-	}
-	if (SXT_UNLIKELY(!plan_make(end, spec, &plan)))
+	if (SXT_UNLIKELY(!plan_make(end, spec, cnt, optional, &plan)))
 		return sxt_recv_bad_spec(end, spec);
 	rc = make_room(end, &plan);
 	if (rc != 0)
 		return rc;
 	request = sxt_request_take(&end->conn);
 	atomic_store_explicit(&request->done, 0, memory_order_relaxed);
-	request->cnt = (uint8_t)plan.cnt;
-	request->open = (uint8_t)plan.cnt;
+	request->cnt = (uint8_t)cnt;
+	request->open = (uint8_t)cnt;
 	request->flags = SXT_REQ_ACTIVE | (plan.optional ? SXT_REQ_OPTIONAL : 0);
-	request->ring_end = end->posted + plan.cnt;
+	request->ring_end = end->posted + cnt;
 	request->sizes[0] = 0;
 	entries_make(end, spec, &plan, request);
 	rc = post_entries(end, &plan, request);
@@ -266,12 +276,32 @@ static int recv_owned(struct sxt_recv_end *end, const struct sxt_recv_spec *spec
 		sxt_request_give(request);
 		return sxt_conn_post_failed(&end->conn, rc, "a clear-to-send");
 	}
-	end->posted += plan.cnt;
+	end->posted += cnt;
 	end->rq_reserved += plan.receives;
 	if (plan.members != 0)
 		end->asked = end->posted;
 	*out = request;
 	return 0;
+}
+
+static SXT_NOINLINE int recv_any(struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
+				 struct sxt_request **out)
+{
+	return recv_kind(end, spec, (uint32_t)spec->cnt, spec->optional, out);
+}
+
+static int recv_owned(struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
+		      struct sxt_request **out)
+{
+	if (SXT_UNLIKELY(end->conn.attention)) {
+		int rc = sxt_conn_attend(&end->conn, NULL);
+
+		if (rc != 0)
+			return rc;
+	}
+	if (SXT_LIKELY(spec->cnt == 1 && !spec->optional))
+		return recv_kind(end, spec, 1, false, out);
+	return recv_any(end, spec, out);
 }
 
 int sxt_recv(struct sxt_conn *conn, const struct sxt_recv_spec *spec, struct sxt_request **out)

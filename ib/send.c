@@ -111,8 +111,8 @@ static int post_whole(struct sxt_send_end *end, const struct message *message)
 static SXT_COLD int post_chunks(struct sxt_send_end *end, const struct message *message,
 				uint32_t cnt)
 {
-	struct ibv_send_wr wrs[SXT_MEMBER_CHUNKS];
-	struct ibv_sge sges[SXT_MEMBER_CHUNKS];
+	struct ibv_send_wr wrs[SXT_CONN_CHUNKS_MAX];
+	struct ibv_sge sges[SXT_CONN_CHUNKS_MAX];
 	struct ibv_send_wr *bad;
 	uint64_t left = message->bytes;
 	uint32_t i;
@@ -164,7 +164,7 @@ static int post(struct sxt_send_end *end, const struct message *message)
 	if (SXT_UNLIKELY(message->bytes > end->chunk_bytes)) {
 		uint64_t chunks = (message->bytes - 1) / end->chunk_bytes + 1;
 
-		if (chunks > message->cts->max_chunks || chunks > SXT_MEMBER_CHUNKS)
+		if (chunks > message->cts->max_chunks || chunks > SXT_CONN_CHUNKS_MAX)
 			return sxt_send_bad_cts(end, message->cts);
 		wrs = (uint32_t)chunks;
 	}
@@ -226,7 +226,7 @@ static int start(struct sxt_send_end *end, const struct message *message, uint32
 	return 0;
 }
 
-static int send_owned(struct sxt_send_end *end, struct message *message, uint32_t tag)
+static int send_one(struct sxt_send_end *end, struct message *message, uint32_t tag)
 {
 	int rc;
 
@@ -250,15 +250,14 @@ static int send_owned(struct sxt_send_end *end, struct message *message, uint32_
 	return start(end, message, tag);
 }
 
-int sxt_send(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag, struct sxt_mr *mr,
-	     struct sxt_request **out)
+/* The rest of sxt_send(); gives the owner word back. */
+static SXT_NOINLINE int send_owned(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag,
+				   const struct sxt_mr *mr, struct sxt_request **out)
 {
 	struct sxt_context *ctx = conn->ctx;
 	struct message message;
 	int rc;
 
-	if (!sxt_context_try_own(ctx))
-		return -EAGAIN;
 	if (SXT_UNLIKELY(atomic_load_explicit(&ctx->mailbox, memory_order_relaxed) != 0))
 		sxt_context_read_notes(ctx);
 	if (SXT_UNLIKELY(conn->kind != SXT_CONN_SEND || (mr == NULL && bytes != 0))) {
@@ -267,10 +266,33 @@ int sxt_send(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag, st
 		message.addr = (uintptr_t)data;
 		message.bytes = bytes;
 		message.lkey = mr != NULL ? mr->lkey : 0;
-		rc = send_owned(sxt_send_end(conn), &message, tag);
+		rc = send_one(sxt_send_end(conn), &message, tag);
 		if (rc == 0)
 			*out = message.request;
 	}
 	sxt_context_disown(ctx);
 	return rc;
+}
+
+/* NCCL asks over and over before the peer posts: no receive there, and nothing else to look at. */
+static bool is_idle(const struct sxt_conn *conn)
+{
+	const struct sxt_send_end *end = (const struct sxt_send_end *)conn;
+
+	return atomic_load_explicit(&conn->ctx->mailbox, memory_order_relaxed) == 0 &&
+	       conn->attention == 0 && conn->kind == SXT_CONN_SEND && end->group_cnt == 0 &&
+	       !ring_has(end, end->head);
+}
+
+int sxt_send(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag, struct sxt_mr *mr,
+	     struct sxt_request **out)
+{
+	if (!sxt_context_try_own(conn->ctx))
+		return -EAGAIN;
+	/* Nothing is saved and called for on this way out. */
+	if (is_idle(conn)) {
+		sxt_context_disown(conn->ctx);
+		return -EAGAIN;
+	}
+	return send_owned(conn, data, bytes, tag, mr, out);
 }
