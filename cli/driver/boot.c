@@ -106,7 +106,7 @@ static void set_gone(struct sxt_drv_abort *gone, int rank, const char *text)
 static int read_frame(struct sxt_drv_boot *boot, int slot, void *buf, size_t bytes,
 		      struct sxt_drv_abort *gone)
 {
-	struct frame frame;
+	struct frame frame = {0};
 	int rc = read_all(boot->fds[slot], &frame, sizeof(frame));
 
 	if (rc == 0 && frame.magic == FRAME_MAGIC && frame.type == FRAME_ABORT &&
@@ -139,7 +139,7 @@ static int read_frame(struct sxt_drv_boot *boot, int slot, void *buf, size_t byt
 /* The other end has shut down: what was its last word? */
 static int last_word(struct sxt_drv_boot *boot, int slot, struct sxt_drv_abort *gone)
 {
-	struct frame frame;
+	struct frame frame = {0};
 	char skipped[512];
 
 	while (read_all(boot->fds[slot], &frame, sizeof(frame)) == 0 &&

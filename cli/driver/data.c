@@ -6,6 +6,7 @@
  */
 #include "cli/driver/data.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 const char *const sxt_drv_op_names[SXT_DRV_OPS_CNT] = {"sum", "min", "max"};
@@ -19,6 +20,12 @@ static uint32_t pattern(size_t index, int rank, uint32_t iteration)
 	x ^= x >> 32;
 	x *= 0xe7037ed1a0b428dbull;
 	return (uint32_t)(x >> 50);
+}
+
+/* Bit for bit: a zero whose sign is wrong is wrong. */
+static bool same(const void *a, const void *b, size_t bytes)
+{
+	return memcmp(a, b, bytes) == 0;
 }
 
 /* clang-format off */
@@ -76,7 +83,7 @@ static uint32_t pattern(size_t index, int rank, uint32_t iteration)
 		for (size_t i = 0; i < cnt; i++) {                                              \
 			type want = expected_##name(i, e);                                      \
 												\
-			if (memcmp(&d[i], &want, sizeof(want)) == 0)                            \
+			if (same(&d[i], &want, sizeof(want)))                              \
 				continue;                                                       \
 			if (wrong++ == 0)                                                       \
 				*first_wrong = i;                                               \

@@ -110,7 +110,7 @@ int sxt_drv_run_on(struct sxt_drv_run *run, struct sxt_drv_worker *worker, int (
 			return sxt_drv_worker_result(worker);
 		if (rc < 0) {
 			if (rc == -ECONNABORTED)
-				rc = fail_gone(run, &gone);
+				sxt_ignore(fail_gone(run, &gone));
 			else
 				sxt_drv_run_fail(run, SXT_EXIT_BUG, "waiting failed: %s",
 						 sxt_strerror(rc));

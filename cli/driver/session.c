@@ -7,6 +7,7 @@
 #include "core/status.h"
 #include "core/sys.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <libgen.h>
 #include <limits.h>
@@ -46,7 +47,7 @@ void sxt_drv_session_watch(unsigned int seconds)
 static const char *default_plugin(char *out, size_t out_bytes)
 {
 	static const char name[] = "libnccl-net-sextant.so";
-	static const char *const folders[] = {".", "../lib", "../" SXT_LIBDIR};
+	static const char *const folders[] = {"", "../lib/", ("../" SXT_LIBDIR "/")};
 	char exe[PATH_MAX] = "";
 	const char *folder;
 
@@ -54,7 +55,7 @@ static const char *default_plugin(char *out, size_t out_bytes)
 		return name;
 	folder = dirname(exe);
 	for (size_t i = 0; i < SXT_ARRAY_LEN(folders); i++) {
-		snprintf(out, out_bytes, "%s/%s/%s", folder, folders[i], name);
+		snprintf(out, out_bytes, "%s/%s%s", folder, folders[i], name);
 		if (access(out, R_OK) == 0)
 			return out;
 	}
@@ -142,6 +143,7 @@ static int choose_device(struct sxt_drv_session *session, const char *wanted, in
 	char *end = NULL;
 	long index;
 
+	assert(devices_cnt > 0);
 	if (wanted == NULL)
 		return read_props(session, local_rank % devices_cnt);
 	index = strtol(wanted, &end, 10);

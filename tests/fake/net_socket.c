@@ -579,11 +579,15 @@ static ncclResult_t init_v10(ncclDebugLogger_t log, ncclProfilerCallback_t prof)
 /* A context that must be finalized, so that a leak check sees a driver that forgets to. */
 static ncclResult_t init_ctx(int abi, void **ctx, ncclDebugLogger_t log)
 {
-	int *mine = malloc(sizeof(*mine));
+	ncclResult_t result = fake_init(abi, log);
+	int *mine;
 
+	if (result != ncclSuccess)
+		return result;
+	mine = malloc(sizeof(*mine));
 	*mine = abi;
 	*ctx = mine;
-	return fake_init(abi, log);
+	return ncclSuccess;
 }
 
 #define DEFINE_INIT_CTX(n)                                                                        \
