@@ -355,6 +355,7 @@ static int start(struct writer *writer, const struct sxt_soft_state *state, uint
 static int put_host(const struct sxt_soft_state *state, uint32_t host)
 {
 	struct writer writer;
+	char number[12];
 	int rc = start(&writer, state, host);
 
 	if (rc != 0)
@@ -364,6 +365,10 @@ static int put_host(const struct sxt_soft_state *state, uint32_t host)
 	enter(&writer, "sys");
 	put_link(&writer, "module", "/sys/module");
 	put_link(&writer, "kernel", "/sys/kernel");
+	/* For launchers that count hosts; a name is never a number. */
+	enter(&writer, "..");
+	snprintf(number, sizeof(number), "%" PRIu32, host);
+	put_link(&writer, number, "%s", writer.host->name);
 	enter(&writer, ".");
 	put_link(&writer, "proc", "/proc");
 	put_link(&writer, "etc", "/etc");

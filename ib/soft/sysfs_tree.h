@@ -1,7 +1,8 @@
 /*
  * sysfs_tree.h - /sys of each host of the fabric, written below the state folder.
  *
- * HOST's root is <state>/hosts/HOST: its sys/ is ours, proc and etc lead to the machine's own.
+ * HOST's root is <state>/hosts/HOST, also under the host's number: its sys/ is ours, proc and etc
+ * lead to the machine's own.
  */
 #ifndef SXT_IB_SOFT_SYSFS_TREE_H
 #define SXT_IB_SOFT_SYSFS_TREE_H

@@ -170,6 +170,19 @@ static void the_rest_of_the_machine_is_its_own(void **state)
 	assert_string_equal(here, there);
 }
 
+static void a_host_is_found_by_its_number_as_well(void **state)
+{
+	char by_number[PATH_MAX];
+	char text[64];
+
+	(void)state;
+	snprintf(by_number, sizeof(by_number), "%s/state/hosts/0", base);
+	assert_int_equal(sxt_sysfs_read(by_number, "/sys/class/infiniband/ib0/fw_ver", text,
+					sizeof(text)),
+			 0);
+	assert_string_equal(text, "20.1");
+}
+
 static void removing_follows_no_link_and_does_not_mind_what_is_gone(void **state)
 {
 	char path[128];
@@ -191,6 +204,7 @@ int main(void)
 		TREE_TEST(the_device_link_leads_to_its_pci_folder),
 		TREE_TEST(state_and_counters_follow_the_port),
 		TREE_TEST(the_rest_of_the_machine_is_its_own),
+		TREE_TEST(a_host_is_found_by_its_number_as_well),
 		TREE_TEST(removing_follows_no_link_and_does_not_mind_what_is_gone),
 	};
 
