@@ -45,18 +45,30 @@ static int fail_dead(struct sxt_attempt *attempt, int rc)
 	return sxt_attempt_fail(attempt, rc, "%s", why);
 }
 
+/* The caller holds the watcher's lock. */
+static int have_channel(struct sxt_attempt *attempt)
+{
+	struct sxt_side *side = attempt->side;
+	int rc;
+
+	if (side != NULL)
+		return 0;
+	rc = sxt_side_get(attempt->ib->watcher, &attempt->handle, attempt->dialled, &side);
+	if (rc != 0 || side == NULL)
+		return rc;
+	attempt->side = side;
+	attempt->dialled = side->is_dialled && !side->was_up &&
+			   memcmp(side->token, attempt->handle.token, SXT_TOKEN_BYTES) == 0;
+	return 0;
+}
+
 static int connect_dial(struct sxt_attempt *attempt)
 {
 	struct sxt_watcher *watcher = attempt->ib->watcher;
-	int rc = 0;
+	int rc;
 
 	pthread_mutex_lock(&watcher->lock);
-	if (attempt->side == NULL) {
-		rc = sxt_side_get(watcher, &attempt->handle, attempt->dialled, &attempt->side);
-		attempt->dialled =
-			rc == 0 && attempt->side->is_dialled &&
-			memcmp(attempt->side->token, attempt->handle.token, SXT_TOKEN_BYTES) == 0;
-	}
+	rc = have_channel(attempt);
 	if (rc == 0 && attempt->side->state == SXT_SIDE_DEAD)
 		rc = try_again(attempt);
 	else if (rc == 0)

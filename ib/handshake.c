@@ -131,8 +131,11 @@ static void take_text(const uint8_t *value, size_t bytes, char *out, size_t out_
 {
 	size_t len = bytes < out_bytes - 1 ? bytes : out_bytes - 1;
 
-	for (size_t i = 0; i < len; i++)
-		out[i] = is_printable(value[i]) ? (char)value[i] : '?';
+	memmove(out, value, len);
+	for (size_t i = 0; i < len; i++) {
+		if (!is_printable(value[i]))
+			out[i] = '?';
+	}
 	out[len] = '\0';
 }
 
