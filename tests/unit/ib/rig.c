@@ -123,6 +123,14 @@ int rig_start(int i, bool is_manual)
 	return sxt_ib_create(&parts, &rig.ibs[i]);
 }
 
+void rig_set(const char **field, const char *value)
+{
+	assert_true(rig.config.owns_strings);
+	free((char *)(uintptr_t)*field);
+	*field = strdup(value);
+	assert_non_null(*field);
+}
+
 void rig_turn(void)
 {
 	for (int i = 0; i < RIG_IBS; i++) {

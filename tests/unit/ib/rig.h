@@ -47,6 +47,12 @@ int rig_teardown(void **state);
 int rig_start(int i, bool is_manual);
 
 /**
+ * rig_set() - replace a text among the settings.
+ * @field: in rig.config. @value: copied.
+ */
+void rig_set(const char **field, const char *value);
+
+/**
  * rig_turn() - run the watcher of every manual transport once, without waiting.
  */
 void rig_turn(void);

@@ -1,0 +1,549 @@
+/*
+ * test_objects.c - verbs objects of the control side: registrations, queue pairs, completion
+ * queues, the library itself, and what their failures are said to mean.
+ */
+#include "core/log.h"
+#include "ib/conn.h"
+#include "ib/context.h"
+#include "ib/mr.h"
+#include "ib/qp.h"
+#include "tests/fake/verbs.h"
+#include "tests/unit/ib/rig.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct {
+	int reg_errno;
+	int reg_cnt;
+	int dereg_cnt;
+	unsigned int last_access;
+	int dmabuf_fd;
+	int create_cq_errno;
+	int last_cqe;
+	int modify_rc;
+	uint32_t inline_max;
+	struct ibv_qp_attr rtr;
+	struct ibv_qp_attr rts;
+	struct ibv_qp_attr init;
+	struct ibv_async_event event;
+	bool has_event;
+	int acked_cnt;
+} seen;
+
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t bytes, int access)
+{
+	seen.last_access = (unsigned int)access;
+	if (seen.reg_errno != 0) {
+		errno = seen.reg_errno;
+		return NULL;
+	}
+	seen.reg_cnt++;
+	return sxt_fake_verbs()->reg_mr(pd, addr, bytes, access);
+}
+
+static struct ibv_mr *reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t bytes, uint64_t iova,
+				   unsigned int access)
+{
+	struct ibv_mr *mr =
+		reg_mr(pd, addr, bytes, (int)(access & ~(unsigned int)IBV_ACCESS_OPTIONAL_RANGE));
+
+	assert_true(iova == (uintptr_t)addr);
+	seen.last_access = access;
+	return mr;
+}
+
+static struct ibv_mr *reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t bytes, uint64_t iova,
+				    int fd, int access)
+{
+	(void)offset;
+	seen.dmabuf_fd = fd;
+	return reg_mr(pd, (void *)(uintptr_t)iova, bytes, access & ~(int)IBV_ACCESS_OPTIONAL_RANGE);
+}
+
+static int dereg_mr(struct ibv_mr *mr)
+{
+	seen.dereg_cnt++;
+	return sxt_fake_verbs()->dereg_mr(mr);
+}
+
+static struct ibv_cq *create_cq(struct ibv_context *context, int cqe, void *user,
+				struct ibv_comp_channel *channel, int vector)
+{
+	seen.last_cqe = cqe;
+	if (seen.create_cq_errno != 0) {
+		errno = seen.create_cq_errno;
+		return NULL;
+	}
+	return sxt_fake_verbs()->create_cq(context, cqe, user, channel, vector);
+}
+
+static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	if (attr->cap.max_inline_data > seen.inline_max) {
+		errno = EINVAL;
+		return NULL;
+	}
+	return sxt_fake_verbs()->create_qp(pd, attr);
+}
+
+static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	if (attr->qp_state == IBV_QPS_INIT)
+		seen.init = *attr;
+	if (attr->qp_state == IBV_QPS_RTR && seen.modify_rc != 0)
+		return seen.modify_rc;
+	if (attr->qp_state == IBV_QPS_RTR)
+		seen.rtr = *attr;
+	if (attr->qp_state == IBV_QPS_RTS)
+		seen.rts = *attr;
+	return sxt_fake_verbs()->modify_qp(qp, attr, mask);
+}
+
+static int get_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+	uint64_t cnt;
+
+	if (!seen.has_event) {
+		errno = EAGAIN;
+		return -1;
+	}
+	sxt_ignore(read(context->async_fd, &cnt, sizeof(cnt)));
+	*event = seen.event;
+	seen.has_event = false;
+	return 0;
+}
+
+static void ack_async_event(struct ibv_async_event *event)
+{
+	(void)event;
+	seen.acked_cnt++;
+}
+
+static struct sxt_port *port;
+
+static int setup(void **state)
+{
+	rig_setup(state);
+	memset(&seen, 0, sizeof(seen));
+	seen.inline_max = 64;
+	rig.verbs.reg_mr = reg_mr;
+	rig.verbs.reg_mr_iova2 = reg_mr_iova2;
+	rig.verbs.reg_dmabuf_mr = reg_dmabuf_mr;
+	rig.verbs.dereg_mr = dereg_mr;
+	rig.verbs.create_cq = create_cq;
+	rig.verbs.create_qp = create_qp;
+	rig.verbs.modify_qp = modify_qp;
+	rig.verbs.get_async_event = get_async_event;
+	rig.verbs.ack_async_event = ack_async_event;
+	assert_int_equal(rig_start(0, true), 0);
+	port = rig.ibs[0]->ports[0];
+	return 0;
+}
+
+static _Alignas(4096) char memory[16 * 4096];
+
+static struct sxt_mr *get(size_t from, size_t bytes)
+{
+	const struct sxt_mr_spec spec = {.addr = memory + from, .bytes = bytes, .dmabuf_fd = -1};
+	struct sxt_mr *mr = NULL;
+
+	assert_int_equal(sxt_mr_cache_get(port->device, &spec, &mr), 0);
+	return mr;
+}
+
+static void ranges_are_registered_by_pages_and_shared(void **state)
+{
+	struct sxt_mr *whole = get(4096 + 100, 3 * 4096);
+	struct sxt_mr *inside = get(2 * 4096, 10);
+	struct sxt_mr *apart = get(10 * 4096, 1);
+	struct sxt_mr *across = get(4 * 4096, 2 * 4096);
+
+	(void)state;
+	assert_true(whole->first == (uintptr_t)memory + 4096);
+	assert_true(whole->bytes == 4 * 4096);
+	assert_ptr_equal(whole, inside);
+	assert_ptr_not_equal(whole, apart);
+	assert_ptr_not_equal(whole, across);
+	assert_int_equal(seen.reg_cnt, 3);
+	assert_int_equal(whole->rkeys_cnt, 1);
+	assert_int_equal(whole->rkeys[0], whole->verbs_mr->rkey);
+	sxt_mr_cache_put(port->device, whole);
+	assert_int_equal(seen.dereg_cnt, 0);
+	sxt_mr_cache_put(port->device, inside);
+	assert_int_equal(seen.dereg_cnt, 1);
+	sxt_mr_cache_put(port->device, across);
+	sxt_mr_cache_put(port->device, apart);
+	assert_int_equal(seen.dereg_cnt, 3);
+	assert_int_equal(port->device->mrs_cnt, 0);
+	sxt_mr_cache_put(port->device, NULL);
+}
+
+static void many_ranges_stay_sorted_and_are_found(void **state)
+{
+	struct sxt_mr *mrs[16];
+
+	(void)state;
+	for (size_t i = 0; i < 16; i++)
+		mrs[i] = get((i * 7 % 16) * 4096, 4096);
+	for (size_t i = 1; i < port->device->mrs_cnt; i++)
+		assert_true(port->device->mrs[i - 1]->first < port->device->mrs[i]->first);
+	for (size_t i = 0; i < 16; i++)
+		assert_ptr_equal(get((i * 7 % 16) * 4096 + 9, 100), mrs[i]);
+	assert_int_equal(seen.reg_cnt, 16);
+	for (size_t i = 0; i < 32; i++)
+		sxt_mr_cache_put(port->device, mrs[i % 16]);
+	assert_int_equal(port->device->mrs_cnt, 0);
+}
+
+static void only_data_is_relaxed(void **state)
+{
+	struct ibv_mr *ring = NULL;
+
+	(void)state;
+	sxt_mr_cache_put(port->device, get(0, 1));
+	assert_true((seen.last_access & IBV_ACCESS_RELAXED_ORDERING) != 0);
+	assert_int_equal(sxt_mr_register_ring(port, memory, 4096, IBV_ACCESS_LOCAL_WRITE, "ring",
+					      &ring),
+			 0);
+	assert_int_equal(seen.last_access, IBV_ACCESS_LOCAL_WRITE);
+	sxt_mr_deregister_ring(port, ring);
+	rig.config.ib_relaxed = 0;
+	sxt_mr_cache_put(port->device, get(0, 1));
+	assert_true((seen.last_access & IBV_ACCESS_RELAXED_ORDERING) == 0);
+	rig.config.ib_relaxed = 1;
+	rig.verbs.reg_mr_iova2 = NULL;
+	sxt_mr_cache_put(port->device, get(0, 1));
+	assert_true((seen.last_access & IBV_ACCESS_RELAXED_ORDERING) == 0);
+}
+
+static void a_failed_registration_leaves_nothing_and_says_why(void **state)
+{
+	struct sxt_mr_spec spec = {.addr = memory, .bytes = 4096, .dmabuf_fd = -1};
+	struct rlimit limit = {.rlim_cur = 64 * 1024, .rlim_max = RLIM_INFINITY};
+	struct rlimit before;
+	struct sxt_mr *mr = (struct sxt_mr *)8;
+
+	(void)state;
+	assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &before), 0);
+	limit.rlim_max = before.rlim_max;
+	if (limit.rlim_cur > limit.rlim_max)
+		limit.rlim_cur = limit.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
+	seen.reg_errno = ENOMEM;
+	assert_int_equal(sxt_mr_cache_get(port->device, &spec, &mr), -ENOMEM);
+	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &before), 0);
+	assert_ptr_equal(mr, (struct sxt_mr *)8);
+	assert_int_equal(port->device->mrs_cnt, 0);
+	assert_int_equal(rig_logged("this process may pin"), 1);
+	assert_int_equal(rig_logged("ulimit -l"), 1);
+	seen.reg_errno = EFAULT;
+	assert_int_equal(sxt_mr_cache_get(port->device, &spec, &mr), -EFAULT);
+	assert_int_equal(rig_logged("the range is not mapped"), 1);
+	seen.reg_errno = EINVAL;
+	assert_int_equal(sxt_mr_cache_get(port->device, &spec, &mr), -EINVAL);
+	assert_int_equal(rig_logged("NCCL_IB_PCI_RELAXED_ORDERING=0"), 1);
+	spec.bytes = 0;
+	assert_int_equal(sxt_mr_cache_get(port->device, &spec, &mr), -EINVAL);
+	spec.bytes = UINT64_MAX;
+	assert_int_equal(sxt_mr_cache_get(port->device, &spec, &mr), -EINVAL);
+}
+
+static void dmabufs_have_registrations_of_their_own(void **state)
+{
+	struct sxt_mr_spec spec = {.addr = memory, .bytes = 4096, .dmabuf_fd = 77};
+	struct sxt_mr *plain = get(0, 4096);
+	struct sxt_mr *mr = NULL;
+
+	(void)state;
+	assert_int_equal(sxt_mr_cache_get(port->device, &spec, &mr), 0);
+	assert_int_equal(seen.dmabuf_fd, 77);
+	assert_ptr_not_equal(mr, plain);
+	sxt_mr_cache_put(port->device, mr);
+	sxt_mr_cache_put(port->device, plain);
+	rig.verbs.reg_dmabuf_mr = NULL;
+	assert_int_equal(sxt_mr_cache_get(port->device, &spec, &mr), -EOPNOTSUPP);
+	assert_int_equal(rig_logged("cannot register DMA-BUFs"), 1);
+}
+
+static void leftovers_are_given_back_with_the_device(void **state)
+{
+	(void)state;
+	sxt_ignore(get(0, 4096)->refs);
+	sxt_ib_destroy(rig.ibs[0]);
+	rig.ibs[0] = NULL;
+	assert_int_equal(seen.dereg_cnt, 1);
+	assert_int_equal(rig_logged("1 registrations were never given back"), 1);
+}
+
+static struct ibv_cq *make_cq(void)
+{
+	struct ibv_cq *cq = NULL;
+
+	assert_int_equal(sxt_verbs_create_cq(&rig.verbs, port->device->context, 64, NULL, &cq), 0);
+	return cq;
+}
+
+static void settings_reach_the_queue_pair(void **state)
+{
+	struct sxt_qp_spec spec = {.cq = make_cq(),
+				   .send_depth = 8,
+				   .recv_depth = 8,
+				   .inline_bytes = 256};
+	struct sxt_port_place place;
+	struct sxt_wire_path peer = {.qpn = 5, .psn = 6, .link_layer = 2, .mtu = 3};
+	struct sxt_qp_route route = {.local = &place,
+				     .peer = &peer,
+				     .tclass = 106,
+				     .peer_name = "somebody"};
+	struct ibv_qp *qp = NULL;
+
+	(void)state;
+	rig.config.ib_timeout = 18;
+	rig.config.ib_retry_cnt = 3;
+	rig.config.ib_sl = 5;
+	assert_int_equal(sxt_port_locate(port, &place), 0);
+	place.path.psn = 99;
+	assert_int_equal(sxt_qp_create(port, &spec, &qp), 0);
+	assert_int_equal(spec.inline_bytes, 64); /* refused, so less was asked for */
+	assert_int_equal(seen.init.port_num, 1);
+	assert_int_equal(seen.init.pkey_index, 0);
+	assert_int_equal(sxt_qp_join(port, qp, &route), 0);
+	assert_int_equal(seen.rtr.path_mtu, 3);
+	assert_int_equal(seen.rtr.dest_qp_num, 5);
+	assert_int_equal(seen.rtr.rq_psn, 6);
+	assert_int_equal(seen.rtr.min_rnr_timer, 12);
+	assert_int_equal(seen.rtr.ah_attr.sl, 5);
+	assert_int_equal(seen.rtr.ah_attr.is_global, 1);
+	assert_int_equal(seen.rtr.ah_attr.grh.hop_limit, 255);
+	assert_int_equal(seen.rtr.ah_attr.grh.traffic_class, 106);
+	assert_int_equal(seen.rtr.ah_attr.grh.sgid_index, place.gid_index);
+	assert_int_equal(seen.rts.timeout, 18);
+	assert_int_equal(seen.rts.retry_cnt, 3);
+	assert_int_equal(seen.rts.rnr_retry, 7);
+	assert_int_equal(seen.rts.sq_psn, 99);
+	sxt_qp_destroy(port, qp);
+	sxt_qp_destroy(port, NULL);
+	assert_int_equal(rig.verbs.destroy_cq(spec.cq), 0);
+}
+
+static void infiniband_is_addressed_by_lid_and_through_routers_by_gid(void **state)
+{
+	struct sxt_qp_spec spec = {.cq = make_cq(), .send_depth = 8, .recv_depth = 8};
+	struct sxt_port_place place = {
+		.path = {.link_layer = 1, .mtu = 5, .lid = 3, .gid = {0xfe, 0x80}}};
+	struct sxt_wire_path peer = {
+		.qpn = 5, .link_layer = 1, .mtu = 5, .lid = 9, .gid = {0xfe, 0x80}};
+	struct sxt_qp_route route = {.local = &place, .peer = &peer, .peer_name = "somebody"};
+	struct ibv_qp *qp = NULL;
+
+	(void)state;
+	assert_int_equal(sxt_qp_create(port, &spec, &qp), 0);
+	assert_int_equal(sxt_qp_join(port, qp, &route), 0);
+	assert_int_equal(seen.rtr.ah_attr.dlid, 9);
+	assert_int_equal(seen.rtr.ah_attr.is_global, 0);
+	sxt_qp_destroy(port, qp);
+	peer.gid[0] = 0xfd;
+	assert_int_equal(sxt_qp_create(port, &spec, &qp), 0);
+	assert_int_equal(sxt_qp_join(port, qp, &route), 0);
+	assert_int_equal(seen.rtr.ah_attr.is_global, 1);
+	sxt_qp_destroy(port, qp);
+	assert_int_equal(rig.verbs.destroy_cq(spec.cq), 0);
+}
+
+static void a_refused_join_says_what_it_may_mean(void **state)
+{
+	struct sxt_qp_spec spec = {.cq = make_cq(), .send_depth = 8, .recv_depth = 8};
+	struct sxt_wire_path peer = {
+		.qpn = 5, .link_layer = 2, .mtu = 3, .gid_type = 1, .gid = {[0] = 0x20, [15] = 7}};
+	struct sxt_port_place place;
+	struct sxt_qp_route route = {.local = &place, .peer = &peer, .peer_name = "somebody"};
+	struct ibv_qp *qp = NULL;
+
+	(void)state;
+	assert_int_equal(sxt_port_locate(port, &place), 0);
+	assert_int_equal(sxt_qp_create(port, &spec, &qp), 0);
+	seen.modify_rc = ETIMEDOUT;
+	assert_int_equal(sxt_qp_join(port, qp, &route), -ETIMEDOUT);
+	assert_int_equal(rig_logged("modify to RTR: Connection timed out"), 1);
+	assert_int_equal(rig_logged("to somebody qp 0x5 GID 2000::7"), 1);
+	assert_int_equal(rig_logged("nobody answered for the peer's address"), 1);
+	seen.modify_rc = EINVAL;
+	assert_int_equal(sxt_qp_join(port, qp, &route), -EINVAL);
+	assert_int_equal(rig_logged("different RoCE versions"), 1);
+	sxt_qp_destroy(port, qp);
+	assert_int_equal(rig.verbs.destroy_cq(spec.cq), 0);
+}
+
+static void a_cq_admits_until_it_is_full(void **state)
+{
+	struct sxt_context *ctx;
+	struct sxt_cq *first = NULL;
+	struct sxt_cq *second = NULL;
+	struct sxt_cq *third = NULL;
+
+	(void)state;
+	assert_int_equal(sxt_context_create(rig.ibs[0], -1, &ctx), 0);
+	assert_int_equal(sxt_context_cq_get(ctx, port, 10000, &first), 0);
+	assert_int_equal(seen.last_cqe, 16384);
+	assert_int_equal(sxt_context_cq_get(ctx, port, 6384, &second), 0);
+	assert_ptr_equal(first, second);
+	assert_int_equal(sxt_context_cq_get(ctx, port, 1, &third), 0);
+	assert_ptr_not_equal(first, third);
+	sxt_context_cq_put(ctx, second, 6384);
+	assert_int_equal(sxt_context_cq_get(ctx, port, 6000, &second), 0);
+	assert_ptr_equal(first, second);
+	/* Another port's queue pairs go elsewhere. */
+	assert_int_equal(sxt_context_cq_get(ctx, rig.ibs[0]->ports[1], 1, &second), 0);
+	assert_ptr_not_equal(second, first);
+	sxt_context_cq_put(ctx, NULL, 5);
+	sxt_context_destroy(ctx);
+}
+
+static void a_private_cq_is_just_large_enough(void **state)
+{
+	struct sxt_context *ctx;
+	struct sxt_cq *cq = NULL;
+
+	(void)state;
+	assert_int_equal(sxt_context_create(rig.ibs[0], -1, &ctx), 0);
+	ctx->is_private = true;
+	assert_int_equal(sxt_context_cq_get(ctx, port, 300, &cq), 0);
+	assert_int_equal(seen.last_cqe, 300);
+	sxt_context_cq_put(ctx, cq, 300);
+	seen.create_cq_errno = ENOMEM;
+	assert_int_equal(sxt_context_cq_get(ctx, port, 301, &cq), -ENOMEM);
+	assert_int_equal(rig_logged("create a completion queue of 301 entries on fake_0"), 1);
+	sxt_context_destroy(ctx);
+}
+
+static void slots_are_given_and_taken_back(void **state)
+{
+	struct sxt_conn conns[40];
+	struct sxt_context *ctx;
+	uint32_t slot = 0;
+
+	(void)state;
+	assert_int_equal(sxt_context_create(rig.ibs[0], -1, &ctx), 0);
+	for (uint32_t i = 0; i < 40; i++) {
+		assert_int_equal(sxt_context_add_conn(ctx, &conns[i], &slot), 0);
+		assert_int_equal(slot, i);
+	}
+	sxt_context_own(ctx);
+	assert_false(sxt_context_try_own(ctx));
+	sxt_context_remove_conn(ctx, 7);
+	sxt_context_disown(ctx);
+	assert_int_equal(sxt_context_add_conn(ctx, &conns[7], &slot), 0);
+	assert_int_equal(slot, 7);
+	for (uint32_t i = 0; i < 40; i++)
+		sxt_context_remove_conn(ctx, i);
+	sxt_context_destroy(ctx);
+}
+
+static void a_missing_library_names_the_package(void **state)
+{
+	const struct sxt_config missing = {.ibverbs_lib = "libibverbs-not-there.so.1"};
+	const struct sxt_config other = {.ibverbs_lib = "libm.so.6"};
+	struct sxt_verbs verbs = {0};
+
+	(void)state;
+	assert_int_equal(sxt_verbs_open(&missing, &verbs), -ENOENT);
+	assert_int_equal(rig_logged("libibverbs-not-there.so.1 cannot be opened"), 1);
+	assert_true(rig_logged("libibverbs1") >= 1);
+	assert_int_equal(sxt_verbs_open(&other, &verbs), -ENOSYS);
+	assert_true(rig_logged("ibv_get_device_list") >= 1);
+	assert_null(verbs.library);
+}
+
+/* Let the watcher meet an event of the fake's first device. */
+static void raise_event(enum ibv_event_type type)
+{
+	uint64_t one = 1;
+
+	seen.event.event_type = type;
+	seen.has_event = true;
+	assert_int_equal(write(port->device->context->async_fd, &one, sizeof(one)), sizeof(one));
+	for (int i = 0; i < 10; i++)
+		rig_turn();
+	assert_false(seen.has_event);
+}
+
+static void async_events_leave_notes_and_are_acknowledged(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	port->device->context->async_fd = eventfd(0, EFD_NONBLOCK);
+	rig_listen(&link, rig.ibs[0], rig.ibs[0], NULL);
+	rig_join(&link);
+	raise_event(IBV_EVENT_COMM_EST);
+	seen.event.element.port_num = 1;
+	raise_event(IBV_EVENT_PORT_ERR);
+	assert_int_equal(rig_logged("\n1 port fake_0:1: "), 1);
+	raise_event(IBV_EVENT_PORT_ACTIVE);
+	assert_int_equal(rig_logged("\n2 port fake_0:1: "), 1);
+	assert_int_equal(link.send->notes | link.recv->notes, 0);
+	seen.event.element.qp = link.send->qp;
+	raise_event(IBV_EVENT_QP_FATAL);
+	assert_int_equal(link.send->notes, SXT_NOTE_FAILED);
+	assert_int_equal(link.send->note_error, -EREMOTEIO);
+	assert_int_equal(link.recv->notes, 0);
+	assert_int_equal(seen.acked_cnt, 4);
+	sxt_conn_close(link.send);
+	sxt_conn_close(link.recv);
+	close(port->device->context->async_fd);
+	port->device->context->async_fd = -1;
+}
+
+static void a_lost_device_or_cq_fails_what_hangs_on_it(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	port->device->context->async_fd = eventfd(0, EFD_NONBLOCK);
+	for (int i = 0; i < 2; i++) {
+		rig_listen(&link, rig.ibs[0], rig.ibs[0], NULL);
+		rig_join(&link); /* the sending end is on the first device */
+		seen.event.element.cq = link.send->cq->cq;
+		raise_event(i == 0 ? IBV_EVENT_CQ_ERR : IBV_EVENT_DEVICE_FATAL);
+		assert_int_equal(link.send->notes, SXT_NOTE_FAILED);
+		assert_int_equal(link.send->note_error, i == 0 ? -EIO : -ENODEV);
+		assert_int_equal(link.recv->notes, 0);
+		sxt_conn_close(link.send);
+		sxt_conn_close(link.recv);
+	}
+	close(port->device->context->async_fd);
+	port->device->context->async_fd = -1;
+}
+
+#define OBJECT_TEST(name) cmocka_unit_test_setup_teardown(name, setup, rig_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		OBJECT_TEST(ranges_are_registered_by_pages_and_shared),
+		OBJECT_TEST(many_ranges_stay_sorted_and_are_found),
+		OBJECT_TEST(only_data_is_relaxed),
+		OBJECT_TEST(a_failed_registration_leaves_nothing_and_says_why),
+		OBJECT_TEST(dmabufs_have_registrations_of_their_own),
+		OBJECT_TEST(leftovers_are_given_back_with_the_device),
+		OBJECT_TEST(settings_reach_the_queue_pair),
+		OBJECT_TEST(infiniband_is_addressed_by_lid_and_through_routers_by_gid),
+		OBJECT_TEST(a_refused_join_says_what_it_may_mean),
+		OBJECT_TEST(a_cq_admits_until_it_is_full),
+		OBJECT_TEST(a_private_cq_is_just_large_enough),
+		OBJECT_TEST(slots_are_given_and_taken_back),
+		OBJECT_TEST(a_missing_library_names_the_package),
+		OBJECT_TEST(async_events_leave_notes_and_are_acknowledged),
+		OBJECT_TEST(a_lost_device_or_cq_fails_what_hangs_on_it),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
