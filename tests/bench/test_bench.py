@@ -8,6 +8,9 @@ import socket
 import subprocess
 import sys
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../unit/cli"))
+from schema import Checker  # noqa: E402 - the folder is known only now
+
 SEXTANT, FAKE, SCHEMA, CASE = sys.argv[1:5]
 QUICK = ["-e", "64K", "-f", "64", "-n", "2"]
 
@@ -27,34 +30,6 @@ def expect(status, text, result):
     got, out, err = result
     if got != status or text not in out + err:
         sys.exit(f"expected status {status} and '{text}'; got {got}\n{out}\n{err}")
-
-
-def conforms(value, schema, path="$"):
-    """The part of JSON Schema that our schemas use; answers the first complaint or None."""
-    types = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float),
-             "null": type(None)}
-    wanted = schema.get("type", [])
-    wanted = [wanted] if isinstance(wanted, str) else wanted
-    if wanted and not any(isinstance(value, types[t]) for t in wanted):
-        return f"{path}: {value!r} is no {wanted}"
-    if "const" in schema and value != schema["const"]:
-        return f"{path}: {value!r} is not {schema['const']!r}"
-    if "enum" in schema and value not in schema["enum"]:
-        return f"{path}: {value!r} is none of {schema['enum']}"
-    if "minimum" in schema and value < schema["minimum"]:
-        return f"{path}: {value} is too small"
-    if "maximum" in schema and value > schema["maximum"]:
-        return f"{path}: {value} is too large"
-    complaints = []
-    if isinstance(value, dict):
-        properties = schema.get("properties", {})
-        complaints += [f"{path}: no {k}" for k in schema.get("required", []) if k not in value]
-        complaints += [f"{path}: {k} is unknown" for k in value if k not in properties]
-        complaints += [conforms(v, properties[k], f"{path}.{k}")
-                       for k, v in value.items() if k in properties]
-    if isinstance(value, list):
-        complaints += [conforms(v, schema["items"], f"{path}[{i}]") for i, v in enumerate(value)]
-    return next((c for c in complaints if c), None)
 
 
 def case_patterns():
@@ -124,9 +99,10 @@ def case_json():
                                    ("error:1", 2, "failed")):
         result = bench("--ranks", "2", "--json", *QUICK, fault=fault)
         expect(status, f'"verdict": "{verdict}"', result)
-        complaint = conforms(json.loads(result[1]), schema)
-        if complaint:
-            sys.exit(complaint)
+        checker = Checker(schema)
+        checker.check(json.loads(result[1]), schema)
+        if checker.errors:
+            sys.exit("\n".join(checker.errors))
 
 
 def free_port():
