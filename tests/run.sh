@@ -21,7 +21,7 @@ readonly PACKAGES=(
 )
 # The kernel tier boots a virtual machine: tests/kernel/README.md.
 readonly KERNEL_PACKAGES=(
-	qemu-system-x86 busybox-static kmod xz-utils cpio iproute2 rdma-core rdmacm-utils
+	qemu-system-x86 busybox-static kmod xz-utils zstd cpio iproute2 rdma-core rdmacm-utils
 )
 readonly TIERS=(lint unit soft fault torture fuzz perf asan tsan kernel)
 
