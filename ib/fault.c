@@ -104,7 +104,8 @@ static const char *fixed_hint(uint8_t status)
 		return "the queue pair failed without naming a cause: look for device or port "
 		       "events in this log and the peer's";
 	case IBV_WC_LOC_PROT_ERR:
-		return "the local buffer's registration is not valid: it was undone while in use";
+		return "the local buffer lies outside its registration, or that was undone while "
+		       "in use";
 	case IBV_WC_RNR_RETRY_EXC_ERR:
 		return "the peer had no receive posted, which its grants rule out: please report "
 		       "this with both logs";

@@ -52,10 +52,12 @@ int sxt_drv_run_fail(struct sxt_drv_run *run, int exit_status, const char *fmt, 
 int sxt_drv_run_fail_call(struct sxt_drv_run *run, const char *call, const char *where,
 			  ncclResult_t result)
 {
+	/* NCCL goes on to its next network when init declines: nothing here broke. */
+	int status = strcmp(call, "init") == 0 ? SXT_EXIT_MISSING : SXT_EXIT_BROKEN;
 	char warn[1024];
 
 	sxt_drv_log_last_warn(warn, sizeof(warn));
-	return sxt_drv_run_fail(run, SXT_EXIT_BROKEN, "%s()%s%s of net v%d returned %s (%d); %s%s",
+	return sxt_drv_run_fail(run, status, "%s()%s%s of net v%d returned %s (%d); %s%s",
 				call, where[0] != '\0' ? " " : "", where, run->net->abi,
 				sxt_drv_result_name(result), (int)result,
 				warn[0] != '\0' ? "the plugin's last warning: "

@@ -69,7 +69,7 @@ def case_misbehaviour():
     expect(2, "rank 0 (process", bench(*ring, fault="die:0"))
     expect(2, "nothing moved for the time of --stall", bench(*ring, fault="stall:1"))
     expect(2, "but the sender sent", bench(*ring, fault="short:1"))
-    expect(2, "init() of net v12 returned ncclSystemError (2)", bench(*ring, fault="init"))
+    expect(69, "init() of net v12 returned ncclSystemError (2)", bench(*ring, fault="init"))
     expect(2, "connect() to rank", bench(*ring, fault="connect"))
     expect(69, "finds no device", bench(*ring, fault="nodevice"))
 

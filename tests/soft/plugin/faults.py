@@ -1,0 +1,261 @@
+#!/usr/bin/env python3
+"""What goes wrong around the plugin, as a user meets it through `sextant bench`: one case each.
+
+usage: faults.py --sextant FILE --plugin FILE CASE
+"""
+import argparse
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+DEADLINE_S = 100
+OK, WRONG, FAILED, MISSING = 0, 1, 2, 69
+
+
+class Stage:
+    """Runs the driver on fabrics of its own."""
+
+    def __init__(self, args, folder):
+        self.sextant = args.sextant
+        self.plugin = args.plugin
+        self.folder = pathlib.Path(folder)
+        self.name = f"faults-{os.getpid()}"
+        self.environ = {key: value for key, value in os.environ.items()
+                        if not key.startswith(("SEXTANT_", "NCCL_"))}
+        self.environ["NCCL_SOCKET_IFNAME"] = "lo"
+
+    def bench(self, *options):
+        return [self.sextant, "bench", "--plugin", self.plugin, "--ranks", "2", "--hosts", "2",
+                "--pattern", "sendrecv", *options]
+
+    def soft(self, fabric, *command):
+        options = ["--name", self.name]
+        if fabric is not None:
+            path = self.folder / "fabric.json"
+            path.write_text(json.dumps(fabric), encoding="utf-8")
+            options += ["--fabric", str(path)]
+        return [self.sextant, "soft", "run", *options, "--", *command]
+
+    def start(self, command, **environ):
+        return subprocess.Popen(command, env={**self.environ, **environ}, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                start_new_session=True)
+
+    def finish(self, process):
+        try:
+            text, _ = process.communicate(timeout=DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            text, _ = process.communicate()
+            raise AssertionError(f"it hangs; so far:\n{text}") from None
+        return process.returncode, text
+
+    def run(self, command, **environ):
+        return self.finish(self.start(command, **environ))
+
+
+def expect(got, status, *words):
+    """The exit status and words that must stand in what was printed."""
+    returncode, text = got
+    assert returncode == status, f"exit status {returncode}, expected {status}:\n{text}"
+    for word in words:
+        assert word in text, f"no '{word}' in:\n{text}"
+
+
+def two_hosts(hca):
+    return {"version": 1, "hosts": [{"name": "a", "hcas": [hca]}, {"name": "b", "hcas": [hca]}]}
+
+
+def no_library(stage):
+    """No libibverbs at all."""
+    got = stage.run(stage.bench(), NCCL_IBVERBS_LIB="libnone.so.7")
+    expect(got, MISSING, "libnone.so.7", "install")
+
+
+def no_device(stage):
+    """A machine without RDMA."""
+    fabric = {"version": 1, "hosts": [{"name": "a", "hcas": []}, {"name": "b", "hcas": []}]}
+    expect(stage.run(stage.soft(fabric, *stage.bench())), MISSING, "HCA")
+
+
+def ports_down(stage):
+    """Every port is down, and each is named with its state."""
+    fabric = two_hosts({"ports": [{"state": "down"}, {"state": "down"}]})
+    got = stage.run(stage.soft(fabric, *stage.bench("--debug", "INFO")))
+    expect(got, MISSING, "mlx5_0", "mlx5_0:2", "DOWN")
+
+
+def no_subnet_manager(stage):
+    """An InfiniBand port that no subnet manager has configured."""
+    fabric = two_hosts({"ports": [{"link_layer": "infiniband", "state": "init"}]})
+    got = stage.run(stage.soft(fabric, *stage.bench("--debug", "INFO")))
+    expect(got, MISSING, "mlx5_0", "INIT", "subnet manager")
+
+
+def infiniband(stage):
+    """Plain InfiniBand, by LID."""
+    fabric = two_hosts({"ports": [{"link_layer": "infiniband", "speed": "HDR"}]})
+    expect(stage.run(stage.soft(fabric, *stage.bench("-e", "1M", "-f", "16"))), OK, "0 wrong")
+
+
+def unlike_mtu(stage):
+    """Two ports with different MTUs meet at the smaller one."""
+    fabric = two_hosts({"ports": [{"mtu": 1024}]})
+    fabric["hosts"][1]["hcas"][0] = {"ports": [{"mtu": 4096}]}
+    expect(stage.run(stage.soft(fabric, *stage.bench("-e", "1M", "-f", "16"))), OK, "0 wrong")
+
+
+def unlike_link_layers(stage):
+    """RoCE on one side, InfiniBand on the other: told, not tried."""
+    fabric = two_hosts({})
+    fabric["hosts"][1]["hcas"][0] = {"ports": [{"link_layer": "infiniband"}]}
+    expect(stage.run(stage.soft(fabric, *stage.bench())), FAILED, "RoCE", "InfiniBand")
+
+
+def no_ipv4_address(stage):
+    """No RoCE v2 IPv4 address anywhere: index 0, and a warning."""
+    fabric = two_hosts({})
+    for number, host in enumerate(fabric["hosts"]):
+        host["hcas"] = [{"ports": [{"gids": [{"gid": f"fe80::{number + 1}"}]}]}]
+    expect(stage.run(stage.soft(fabric, *stage.bench("-e", "1K"))), OK, "GID", "0 wrong")
+
+
+def registration_fails(stage):
+    """A registration refused for want of memory names the limit."""
+    fabric = two_hosts({})
+    fabric["faults"] = [{"target": f"{host}/mlx5_0", "reg_error": "ENOMEM", "count": 100}
+                        for host in "ab"]
+    expect(stage.run(stage.soft(fabric, *stage.bench())), FAILED, "ulimit -l", "MEMLOCK")
+
+
+def bad_setting(stage):
+    """A bad value is told and the default used."""
+    got = stage.run(stage.soft(None, *stage.bench("-e", "1K")), NCCL_IB_RETRY_CNT="15")
+    expect(got, OK, "NCCL_IB_RETRY_CNT=15", "0..7", "0 wrong")
+
+
+def no_matching_interface(stage):
+    """No interface for the side channel: those there are, are listed."""
+    got = stage.run(stage.soft(None, *stage.bench()), NCCL_SOCKET_IFNAME="=nonesuch0")
+    expect(got, FAILED, "nonesuch0", "lo")
+
+
+def no_matching_hca(stage):
+    """NCCL_IB_HCA leaves nothing."""
+    got = stage.run(stage.soft(None, *stage.bench("--debug", "INFO")), NCCL_IB_HCA="=mlxl5_0")
+    expect(got, MISSING, "NCCL_IB_HCA", "mlx5_0")
+
+
+def long_run(stage, **environ):
+    """A run that ends only when something is done to it; returns once it moves data."""
+    command = stage.soft(None, *stage.bench("-b", "64K", "-e", "64K", "-n", "100000000",
+                                            "--timeout", "80", "--json"))
+    process = stage.start(command, **environ)
+    deadline = time.monotonic() + DEADLINE_S
+    while traffic(stage) < 4 << 20:
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline, "no data moves"
+        time.sleep(0.05)
+    return process
+
+
+def show(stage):
+    states = pathlib.Path(f"/dev/shm/sextant-soft-{os.geteuid()}").glob(f"*-{stage.name}")
+    for state in states:
+        done = subprocess.run([stage.sextant, "soft", "show", "--json", "--state", state],
+                              env=stage.environ, capture_output=True, text=True, check=False,
+                              timeout=DEADLINE_S)
+        if done.returncode == OK:
+            return json.loads(done.stdout)
+    return None
+
+
+def numbers(tree, key):
+    """Every value of a key, anywhere below."""
+    if isinstance(tree, dict):
+        for name, value in tree.items():
+            if name == key:
+                yield value
+            yield from numbers(value, key)
+    elif isinstance(tree, list):
+        for item in tree:
+            yield from numbers(item, key)
+
+
+def traffic(stage):
+    return sum(numbers(show(stage) or {}, "xmit_bytes"))
+
+
+def soft_set(stage, *words):
+    state = next(pathlib.Path(f"/dev/shm/sextant-soft-{os.geteuid()}").glob(f"*-{stage.name}"))
+    subprocess.run([stage.sextant, "soft", "set", "--state", state, *words], env=stage.environ,
+                   check=True, timeout=DEADLINE_S)
+
+
+def killed_peer(stage):
+    """kill -9 of one rank: the other ends with an error that says so."""
+    process = long_run(stage)
+    soft_set(stage, "b", "kill")
+    expect(stage.finish(process), FAILED, "rank 1")
+
+
+def completion_error(stage):
+    """A completion error names its status and the one hint that fits."""
+    process = long_run(stage)
+    soft_set(stage, "a/mlx5_0:1", "wc-error=REM_OP_ERR")
+    expect(stage.finish(process), FAILED, "remote operation error", "mlx5_0", "peer")
+
+
+def port_goes_down(stage):
+    """A port that stays down: the retries run out and the port is named."""
+    process = long_run(stage, NCCL_IB_TIMEOUT="14", NCCL_IB_RETRY_CNT="3")
+    soft_set(stage, "a/mlx5_0:1", "state=down")
+    expect(stage.finish(process), FAILED, "mlx5_0", "retry")
+
+
+def port_flaps(stage):
+    """A port that comes back within the retries: the job goes on."""
+    process = long_run(stage)
+    for _ in range(3):
+        soft_set(stage, "a/mlx5_0:1", "state=down")
+        time.sleep(0.1)
+        before = traffic(stage)
+        soft_set(stage, "a/mlx5_0:1", "state=active")
+        deadline = time.monotonic() + DEADLINE_S
+        while traffic(stage) < before + (1 << 20):
+            assert process.poll() is None, process.communicate()[0]
+            assert time.monotonic() < deadline, "no data moves after the port came back"
+            time.sleep(0.05)
+    soft_set(stage, "b", "kill")
+    expect(stage.finish(process), FAILED, "rank 1")
+
+
+CASES = [no_library, no_device, ports_down, no_subnet_manager, infiniband, unlike_mtu,
+         unlike_link_layers, no_ipv4_address, registration_fails, bad_setting,
+         no_matching_interface, no_matching_hca, killed_peer, completion_error, port_goes_down,
+         port_flaps]
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sextant", required=True)
+    parser.add_argument("--plugin", required=True)
+    parser.add_argument("case", choices=[case.__name__ for case in CASES])
+    args = parser.parse_args()
+    case = next(case for case in CASES if case.__name__ == args.case)
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            case(Stage(args, folder))
+        except AssertionError as problem:
+            print(f"{case.__name__}: {problem}", file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
