@@ -17,13 +17,13 @@
  * 48 KiB for either end.
  *
  *                                send end      receive end
- *   end with its templates           1024             1152
+ *   end with its templates            832              896
  *   requests of 64                  16384             2048   256 and 32
  *   members of 32                                     8192   256
  *   registered: CTS ring            16384
  *               CTS shadow                           16384
  *               size records                          4096   2048, and to the page's end
- *   sum                             33792            31872
+ *   sum                             33600            31616
  */
 #define SXT_RING_ENTRIES 256u
 #define SXT_MEMBERS_MAX  256u /* SXT_REQUESTS_MAX * SXT_RECVS_MAX; handles are below */
@@ -141,7 +141,7 @@ struct sxt_send_end {
 };
 SXT_ASSERT_LINE(struct sxt_send_end, ring);
 SXT_ASSERT_LINE(struct sxt_send_end, wr);
-_Static_assert(sizeof(struct sxt_send_end) <= 1024, "budget above");
+SXT_ASSERT_SIZE(struct sxt_send_end, 832);
 
 /*
  * Positions count ring entries since the start. Invariants: consumed <= posted <= consumed +
@@ -186,7 +186,7 @@ SXT_ASSERT_LINE(struct sxt_recv_end, posted);
 SXT_ASSERT_LINE(struct sxt_recv_end, members);
 SXT_ASSERT_LINE(struct sxt_recv_end, wr);
 SXT_ASSERT_LINE(struct sxt_recv_end, cts);
-_Static_assert(sizeof(struct sxt_recv_end) <= 1152, "budget above");
+SXT_ASSERT_SIZE(struct sxt_recv_end, 896);
 
 static inline struct sxt_send_end *sxt_send_end(struct sxt_conn *conn)
 {

@@ -7,6 +7,7 @@
 #include "core/sys.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stdlib.h>
@@ -402,6 +403,7 @@ static void closing_with_requests_in_flight_leaves_nothing(void **state)
 {
 	struct pair *pair = *state;
 	struct sxt_request *request;
+	uint64_t polls;
 	int i;
 
 	sxt_fake_hold(pair->send->qp, true);
@@ -412,11 +414,78 @@ static void closing_with_requests_in_flight_leaves_nothing(void **state)
 	}
 	sxt_fake_hold(pair->recv->qp, true);
 	assert_int_equal(pair_recv(pair, 0, 4096, i, &request), 0);
+	polls = sxt_fake_counts().polls;
 	sxt_conn_destroy(pair->send);
 	pair->send = NULL;
 	sxt_conn_destroy(pair->recv);
 	pair->recv = NULL;
 	assert_int_equal(pair_log_cnt(), 0);
+	/* It saw everything flushed, and did not wait for the limit. */
+	assert_in_range(sxt_fake_counts().polls - polls, 1, 100);
+}
+
+static void every_chunk_flushed_is_booked_once(void **state)
+{
+	struct sxt_fake_config config = pair_usual;
+	struct pair pair;
+	struct sxt_request *recv[3];
+	struct sxt_request *send[3];
+	int i;
+
+	(void)state;
+	config.max_msg_bytes = 1024;
+	pair_open(&pair, &config);
+	sxt_fake_hold(pair.send->qp, true);
+	for (i = 0; i < 3; i++) {
+		assert_int_equal(pair_recv(&pair, 0, 10 * 1024, i, &recv[i]), 0);
+		assert_int_equal(pair_send(&pair, 0, 10 * 1024, (uint32_t)i, &send[i]), 0);
+	}
+	assert_int_equal(sxt_fake_deliver(pair.send->qp, 13), 13);
+	assert_int_equal(test_rc(send[0]), 1);
+	assert_int_equal(test_rc(recv[0]), 1);
+	sxt_fake_fail_next(pair.send->qp, IBV_WC_RETRY_EXC_ERR, 129);
+	sxt_fake_hold(pair.send->qp, false);
+	assert_int_equal(test_rc(send[1]), 0);
+	assert_int_equal(sxt_send_end(pair.send)->sq_used, 0);
+	pair_advance(SXT_NS_PER_SEC);
+	assert_int_equal(test_rc(send[2]), -EREMOTEIO);
+	log_names("10240 bytes, tag 1");
+	log_names("16 flushed");
+	assert_int_equal(test_rc(recv[1]), 0);
+	pair_close(&pair);
+}
+
+static void *note_later(void *arg)
+{
+	struct sxt_conn *conn = arg;
+
+	conn->note_error = -ETIMEDOUT;
+	sxt_conn_note(conn, SXT_NOTE_FAILED);
+	return NULL;
+}
+
+/* The watcher's thread leaves a note while this one works; it may not stop in between. */
+static void a_note_reaches_a_thread_at_work(void **state)
+{
+	struct pair *pair = *state;
+	struct sxt_request *recv;
+	struct sxt_request *send;
+	pthread_t thread;
+	int rc = 0;
+
+	assert_int_equal(pthread_create(&thread, NULL, note_later, pair->send), 0);
+	while (rc == 0) {
+		rc = pair_recv(pair, 0, 8, 0, &recv);
+		if (rc == 0)
+			rc = pair_send(pair, 0, 8, 0, &send);
+		if (rc == 0) {
+			pair_done(recv, NULL);
+			rc = test_rc(send) < 0 ? -ETIMEDOUT : 0;
+		}
+	}
+	pthread_join(thread, NULL);
+	assert_int_equal(rc, -ETIMEDOUT);
+	assert_int_equal(pair_send(pair, 0, 8, 0, &send), -ETIMEDOUT);
 }
 
 static void a_half_made_end_is_freed(void **state)
@@ -624,6 +693,8 @@ int main(void)
 		TEST(a_senseless_entry_fails_the_connection),
 		TEST(completions_of_the_closed_are_dropped),
 		TEST(closing_with_requests_in_flight_leaves_nothing),
+		cmocka_unit_test(every_chunk_flushed_is_booked_once),
+		TEST(a_note_reaches_a_thread_at_work),
 		TEST(a_half_made_end_is_freed),
 		TEST(a_peer_that_makes_no_sense_is_refused),
 		TEST(what_the_peer_took_counts_as_delivered),
