@@ -75,6 +75,52 @@ static int meet(struct bench_rank *rank)
 	return 0;
 }
 
+/* FNV-1a over what the ranks must agree on, or they would wait for each other's data for ever. */
+static uint32_t hash_options(const struct bench_options *o)
+{
+	const uint64_t fields[] = {
+		(uint64_t)(o->spec.pattern - sxt_drv_patterns),
+		(uint64_t)(o->spec.proto - sxt_drv_protos),
+		(uint64_t)(o->spec.type - sxt_drv_types),
+		(uint64_t)o->spec.op,
+		(uint64_t)o->spec.channels,
+		(uint64_t)o->spec.group,
+		(uint64_t)o->spec.depth,
+		o->min_bytes,
+		o->max_bytes,
+		o->step_bytes,
+		o->factor,
+		(uint64_t)o->iterations,
+		(uint64_t)o->warmups,
+		(uint64_t)o->checks,
+	};
+	const unsigned char *bytes = (const unsigned char *)fields;
+	uint32_t hash = 2166136261u;
+
+	for (size_t i = 0; i < sizeof(fields); i++)
+		hash = (hash ^ bytes[i]) * 16777619u;
+	return hash;
+}
+
+/* Return: 0, or -EIO when a rank was started otherwise than this one. */
+static int compare_ranks(struct bench_rank *rank)
+{
+	for (int i = 0; i < rank->place->ranks; i++) {
+		const struct bench_rank_info *other = &rank->infos[i];
+
+		if (other->abi != rank->info.abi)
+			return sxt_drv_run_fail(&rank->session.run, SXT_EXIT_USAGE,
+						"rank %d uses net v%d but this one v%d; give --abi",
+						i, other->abi, rank->info.abi);
+		if (other->options_hash != rank->info.options_hash)
+			return sxt_drv_run_fail(&rank->session.run, SXT_EXIT_USAGE,
+						"rank %d was started with other sizes, counts or "
+						"patterns than this one",
+						i);
+	}
+	return 0;
+}
+
 static int introduce(struct bench_rank *rank)
 {
 	const struct sxt_drv_place *place = rank->place;
@@ -87,6 +133,7 @@ static int introduce(struct bench_rank *rank)
 		snprintf(rank->info.host, sizeof(rank->info.host), "%s", host);
 	rank->info.pid = (int32_t)getpid();
 	rank->info.abi = rank->session.run.net->abi;
+	rank->info.options_hash = hash_options(rank->options);
 	rank->info.speed_mbps = rank->session.props.speed_mbps;
 	snprintf(rank->info.device, sizeof(rank->info.device), "%s", rank->session.props.name);
 	sxt_drv_session_doing(&rank->session, "meeting the other ranks");
@@ -96,13 +143,7 @@ static int introduce(struct bench_rank *rank)
 	if (sxt_drv_run_gather(&rank->session.run, &rank->info, sizeof(rank->info), rank->infos) !=
 	    0)
 		return -EIO;
-	for (int i = 0; i < place->ranks; i++) {
-		if (rank->infos[i].abi != rank->info.abi)
-			return sxt_drv_run_fail(&rank->session.run, SXT_EXIT_USAGE,
-						"rank %d uses net v%d but this one v%d; give --abi",
-						i, rank->infos[i].abi, rank->info.abi);
-	}
-	return 0;
+	return compare_ranks(rank);
 }
 
 static int work(struct bench_rank *rank, size_t bytes, int iterations)

@@ -38,7 +38,7 @@ struct bench_rank_info {
 	int32_t speed_mbps;
 	int32_t pid;
 	int32_t abi;
-	int32_t pad;
+	uint32_t options_hash; /* of those that all ranks must have alike */
 };
 
 /* One size's result, over all ranks. */

@@ -74,6 +74,11 @@ def case_misbehaviour():
     expect(69, "finds no device", bench(*ring, fault="nodevice"))
 
 
+def case_blocked():
+    """A call that never returns ends the run all the same."""
+    expect(2, "does not return", bench("--ranks", "2", *QUICK, "--timeout", "2", fault="block:1"))
+
+
 def case_usage():
     """What is missing or wrong on the command line."""
     expect(69, "cannot open", bench("--ranks", "2", plugin="/nowhere/libx.so"))
@@ -111,12 +116,14 @@ def free_port():
         return str(probe.getsockname()[1])
 
 
-def launch(variables, ranks):
-    """One process per rank, as a launcher starts them; answers their (status, stdout)."""
+def launch(variables, ranks, last=()):
+    """One process per rank, as a launcher starts them, the last one with further options;
+    answers their (stdout, status)."""
     processes = []
     for rank in range(ranks):
         env = {**os.environ, **{k: v.format(rank=rank, ranks=ranks) for k, v in variables.items()}}
-        processes.append(subprocess.Popen([SEXTANT, "bench", "--plugin", FAKE, *QUICK], env=env,
+        processes.append(subprocess.Popen([SEXTANT, "bench", "--plugin", FAKE, *QUICK,
+                                           *(last if rank == ranks - 1 else ())], env=env,
                                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                           text=True))
     return [(p.communicate(timeout=100)[0], p.returncode) for p in processes]
@@ -133,6 +140,11 @@ def case_launchers():
         done = launch({**variables, "MASTER_PORT": free_port()}, 3)
         if any(status != 0 for _, status in done) or "# OK: 0 wrong" not in done[0][0]:
             sys.exit(f"{variables}: {done}")
+    variables = {"RANK": "{rank}", "WORLD_SIZE": "{ranks}", "MASTER_ADDR": "127.0.0.1",
+                 "MASTER_PORT": free_port()}
+    done = launch(variables, 2, last=("-n", "3"))
+    if any(status != 64 or "with other sizes" not in out for out, status in done):
+        sys.exit(f"unlike options: {done}")
 
 
 globals()["case_" + CASE]()

@@ -4,7 +4,8 @@
  * oldest incomplete group. One comm is used by one thread at a time.
  *
  * SXT_FAKE_FAULT=WHAT[:RANK[:NTH]] makes it misbehave in the NTH isend (default 10) whose tag is
- * RANK: corrupt, error, die, stall, short; or at once in every rank: init, nodevice, connect.
+ * RANK: corrupt, error, die, block, stall, short; or at once in every rank: init, nodevice,
+ * connect.
  */
 #include "plugin/nccl/net.h"
 
@@ -422,6 +423,8 @@ static ncclResult_t misbehave(struct comm *comm, char *data, size_t *bytes, int 
 	isends_cnt++;
 	if (fault_now("die", tag))
 		raise(SIGKILL);
+	while (fault_now("block", tag))
+		pause();
 	if (fault_now("corrupt", tag) && *bytes > 0)
 		data[*bytes / 2] ^= 1;
 	if (fault_now("short", tag) && *bytes > 0)
