@@ -11,6 +11,8 @@
 #include "tests/unit/ib/rig.h"
 
 #include <errno.h>
+#include <poll.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -554,6 +556,98 @@ static void a_forked_child_is_refused(void **state)
 	assert_int_equal(status, 0);
 }
 
+#define THREADS       4
+#define THREAD_ROUNDS 12
+
+struct worker {
+	pthread_t thread;
+	int i;
+	int failures_cnt;
+};
+
+/* No assertion of cmocka's may be made on a thread of ours. */
+static bool connect_and_close(struct sxt_ib *from, struct sxt_ib *to)
+{
+	struct sxt_wire_handle handle;
+	struct sxt_listener *listener = NULL;
+	struct sxt_conn *send = NULL;
+	struct sxt_conn *recv = NULL;
+	int connect_rc = -EAGAIN;
+	int accept_rc = -EAGAIN;
+
+	if (sxt_listen(to, NULL, 0, &handle, &listener) != 0)
+		return false;
+	while (connect_rc == -EAGAIN || accept_rc == -EAGAIN) {
+		if (connect_rc == -EAGAIN)
+			connect_rc = sxt_connect(from, NULL, 1, -1, &handle, &send);
+		if (accept_rc == -EAGAIN)
+			accept_rc = sxt_accept(listener, &recv);
+		sched_yield();
+	}
+	sxt_listener_close(listener);
+	sxt_conn_close(send);
+	sxt_conn_close(recv);
+	return connect_rc == 0 && accept_rc == 0;
+}
+
+static void *work(void *arg)
+{
+	struct worker *worker = arg;
+
+	for (int round = 0; round < THREAD_ROUNDS; round++) {
+		int from = (worker->i + round) % 3 == 0;
+
+		if (!connect_and_close(rig.ibs[from], rig.ibs[1 - from]))
+			worker->failures_cnt++;
+	}
+	return NULL;
+}
+
+/* One channel of a process breaks, as a cable or a firewall would have it. */
+static void cut_something(struct sxt_ib *ib)
+{
+	struct sxt_list *node;
+	struct sxt_list *after;
+
+	pthread_mutex_lock(&ib->watcher->lock);
+	sxt_list_for_each (node, after, &ib->watcher->sides) {
+		struct sxt_side *side = SXT_LIST_ENTRY(node, struct sxt_side, node);
+
+		if (side->state == SXT_SIDE_UP)
+			shutdown(side->fd, SHUT_RDWR);
+	}
+	pthread_mutex_unlock(&ib->watcher->lock);
+}
+
+static void threads_connect_while_channels_break(void **state)
+{
+	struct worker workers[THREADS];
+	struct sxt_wire_handle handles[RIG_IBS];
+	struct sxt_listener *listeners[RIG_IBS];
+
+	(void)state;
+	rig.sys.now_ns = sxt_sys_host.now_ns;
+	for (int i = 0; i < RIG_IBS; i++) {
+		assert_int_equal(rig_start(i, false), 0);
+		/* Keeps its watcher running throughout. */
+		assert_int_equal(sxt_listen(rig.ibs[i], NULL, 0, &handles[i], &listeners[i]), 0);
+	}
+	for (int i = 0; i < THREADS; i++) {
+		workers[i] = (struct worker){.i = i};
+		assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
+	}
+	for (int i = 0; i < 8; i++) {
+		cut_something(rig.ibs[i % 2]);
+		poll(NULL, 0, 5); /* nothing hangs on how long */
+	}
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(workers[i].thread, NULL);
+		assert_int_equal(workers[i].failures_cnt, 0);
+	}
+	for (int i = 0; i < RIG_IBS; i++)
+		sxt_listener_close(listeners[i]);
+}
+
 #define RIG_TEST(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 
 int main(void)
@@ -562,6 +656,7 @@ int main(void)
 		RIG_TEST(two_processes_connect_and_move_data),
 		RIG_TEST(one_process_connects_to_itself),
 		RIG_TEST(the_watcher_threads_do_the_same),
+		RIG_TEST(threads_connect_while_channels_break),
 		RIG_TEST(contexts_keep_their_connections_apart),
 		RIG_TEST(many_connections_share_one_channel),
 		RIG_TEST(one_listener_accepts_many),
