@@ -22,6 +22,12 @@
 /* Time for the peer's own CLOSE or FAIL to come by the side channel. */
 #define GRACE_NS SXT_NS_PER_SEC
 
+/*
+ * A port that went down longer ago explains nothing: NCCL's usual retries take 30 s, and HCAs may
+ * stretch them to four times that.
+ */
+#define PORT_BLAME_NS (120 * SXT_NS_PER_SEC)
+
 int sxt_conn_fail(struct sxt_conn *conn, int error, const char *fmt, ...)
 {
 	char text[TEXT_BYTES];
@@ -76,14 +82,33 @@ static bool subnets_differ(const uint8_t *a, const uint8_t *b)
 	return is_ipv4(a) && is_ipv4(b) && memcmp(a, b, 15) != 0;
 }
 
+/* A port that went down explains both time-outs and flushes that name no cause. */
+static bool port_hint(const struct sxt_conn *conn, char *out, size_t out_bytes)
+{
+	uint64_t lost_ns = atomic_load_explicit(&conn->port->lost_ns, memory_order_relaxed);
+	uint64_t now_ns = conn->ctx->ib->sys->now_ns();
+
+	if (lost_ns == 0 || now_ns - lost_ns > PORT_BLAME_NS)
+		return false;
+	sxt_ignore(snprintf(out, out_bytes,
+			    "port %u of %s went down %.1f s before this: look at its cable, its "
+			    "switch and `ip link`",
+			    conn->port->num, conn->port->device->name,
+			    (double)(now_ns - lost_ns) / (double)SXT_NS_PER_SEC));
+	return true;
+}
+
 static void retry_hint(const struct sxt_conn *conn, char *out)
 {
 	const struct sxt_config *config = conn->ctx->ib->config;
 	double seconds = 4.096e-6 * (double)(1ull << config->ib_timeout) * config->ib_retry_cnt;
 	const char *hint = "nothing ever got through: check that both ports are on one network "
 			   "and that its MTU fits";
+	char port[HINT_BYTES / 2];
 
-	if (conn->fault.worked)
+	if (port_hint(conn, port, sizeof(port)))
+		hint = port;
+	else if (conn->fault.worked)
 		hint = "it worked before: look for a peer that died, a link that went down, or an "
 		       "outage longer than the retries (NCCL_IB_TIMEOUT)";
 	else if (conn->local.path.link_layer == IBV_LINK_LAYER_ETHERNET &&
@@ -120,6 +145,12 @@ static const char *fixed_hint(uint8_t status)
 	}
 }
 
+/* rxe fails a queue pair like this when a packet finds no route, as when the link is down. */
+static bool names_no_cause(uint8_t status)
+{
+	return status == IBV_WC_WR_FLUSH_ERR || status == IBV_WC_LOC_QP_OP_ERR;
+}
+
 /* The peer may know better than our HCA why. */
 static bool peer_may_explain(uint8_t status)
 {
@@ -148,7 +179,7 @@ static int fault_report(struct sxt_conn *conn)
 	sxt_port_gid_text(conn->peer.gid, peer, sizeof(peer));
 	if (fault->status == IBV_WC_RETRY_EXC_ERR)
 		retry_hint(conn, hint);
-	else
+	else if (!names_no_cause(fault->status) || !port_hint(conn, hint, sizeof(hint)))
 		sxt_ignore(snprintf(hint, sizeof(hint), "%s", fixed_hint(fault->status)));
 	return sxt_conn_fail(conn, -EREMOTEIO,
 			     "%s failed, %" PRIu64

@@ -41,6 +41,9 @@ struct sxt_port {
 	uint64_t max_message_bytes;
 	char label[80]; /* "mlx5_0", "mlx5_0:2": in messages and settings */
 	char name[88];  /* label with "sxt_" in front, towards NCCL */
+	/* Last PORT_ERR, 0 for never. The watcher writes it, the explanation of a fault reads it:
+	 * relaxed, it stands for nothing else. */
+	_Atomic uint64_t lost_ns;
 };
 
 /* Where a port is reached, read at each connect. */

@@ -251,10 +251,26 @@ static void on_qp_event(const struct sxt_device *device, const struct ibv_async_
 		sxt_side_note_failed(conn, -EREMOTEIO);
 }
 
+static struct sxt_port *find_port(const struct sxt_device *device, int num)
+{
+	for (int i = 0; i < device->ib->ports_cnt; i++) {
+		if (device->ib->ports[i]->device == device && device->ib->ports[i]->num == num)
+			return device->ib->ports[i];
+	}
+	return NULL;
+}
+
 static void on_port_event(const struct sxt_device *device, const struct ibv_async_event *event)
 {
 	bool is_bad = event->event_type == IBV_EVENT_PORT_ERR;
+	struct sxt_port *port = find_port(device, event->element.port_num);
 
+	/* Left out: what happens to it is nobody's trouble here. */
+	if (port == NULL)
+		return;
+	if (is_bad)
+		atomic_store_explicit(&port->lost_ns, device->ib->sys->now_ns(),
+				      memory_order_relaxed);
 	SXT_LOG(is_bad ? SXT_LOG_WARN : SXT_LOG_INFO, "port %s:%d: %s%s", device->name,
 		event->element.port_num, device->verbs->event_type_str(event->event_type),
 		is_bad ? "; its connections wait for it as long as their retries last "

@@ -185,6 +185,40 @@ static void a_flush_before_its_cause_does_not_hide_it(void **state)
 	log_names("nothing ever got through");
 }
 
+/* What the caller hears of a write that fails with a status while its port went down before. */
+static void fail_after_port(struct pair *pair, enum ibv_wc_status status, uint64_t ago_ns)
+{
+	struct sxt_request *recv;
+	struct sxt_request *send;
+
+	assert_int_equal(pair_recv(pair, 0, 8, 0, &recv), 0);
+	atomic_store(&pair->send->port->lost_ns, pair->ib.sys->now_ns());
+	pair_advance(ago_ns - SXT_NS_PER_SEC);
+	sxt_fake_fail_next(pair->send->qp, status, 0);
+	assert_int_equal(pair_send(pair, 0, 8, 0, &send), 0);
+	sxt_ignore(test_rc(send));
+	pair_advance(SXT_NS_PER_SEC);
+	assert_int_equal(test_rc(send), -EREMOTEIO);
+}
+
+static void a_port_that_went_down_explains_a_flush(void **state)
+{
+	fail_after_port(*state, IBV_WC_WR_FLUSH_ERR, 3 * SXT_NS_PER_SEC);
+	log_names("port 1 of fake_0 went down 3.0 s before this");
+}
+
+static void a_port_that_went_down_explains_a_timeout(void **state)
+{
+	fail_after_port(*state, IBV_WC_RETRY_EXC_ERR, 31 * SXT_NS_PER_SEC);
+	log_names("(about 30.1 s); port 1 of fake_0 went down 31.0 s before this");
+}
+
+static void a_port_that_went_down_long_ago_explains_nothing(void **state)
+{
+	fail_after_port(*state, IBV_WC_WR_FLUSH_ERR, 200 * SXT_NS_PER_SEC);
+	log_names("failed without naming a cause");
+}
+
 static void a_local_error_is_told_at_once(void **state)
 {
 	struct pair *pair = *state;
@@ -680,6 +714,9 @@ int main(void)
 		TEST(a_zero_byte_message_needs_no_registration),
 		TEST(a_completion_error_is_told_once),
 		TEST(a_flush_before_its_cause_does_not_hide_it),
+		TEST(a_port_that_went_down_explains_a_flush),
+		TEST(a_port_that_went_down_explains_a_timeout),
+		TEST(a_port_that_went_down_long_ago_explains_nothing),
 		TEST(a_local_error_is_told_at_once),
 		TEST(link_local_gid_hint),
 		TEST(different_subnets_hint),

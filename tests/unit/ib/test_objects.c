@@ -487,15 +487,19 @@ static void async_events_leave_notes_and_are_acknowledged(void **state)
 	seen.event.element.port_num = 1;
 	raise_event(IBV_EVENT_PORT_ERR);
 	assert_int_equal(rig_logged("\n1 port fake_0:1: "), 1);
+	assert_int_not_equal(port->lost_ns, 0);
 	raise_event(IBV_EVENT_PORT_ACTIVE);
 	assert_int_equal(rig_logged("\n2 port fake_0:1: "), 1);
+	seen.event.element.port_num = 2;
+	raise_event(IBV_EVENT_PORT_ERR); /* of a port that is left out */
+	assert_int_equal(rig_logged(" port fake_0:2"), 0);
 	assert_int_equal(link.send->notes | link.recv->notes, 0);
 	seen.event.element.qp = link.send->qp;
 	raise_event(IBV_EVENT_QP_FATAL);
 	assert_int_equal(link.send->notes, SXT_NOTE_FAILED);
 	assert_int_equal(link.send->note_error, -EREMOTEIO);
 	assert_int_equal(link.recv->notes, 0);
-	assert_int_equal(seen.acked_cnt, 4);
+	assert_int_equal(seen.acked_cnt, 5);
 	sxt_conn_close(link.send);
 	sxt_conn_close(link.recv);
 	close(port->device->context->async_fd);
