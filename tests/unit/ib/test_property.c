@@ -173,6 +173,8 @@ static void step_send(struct pair *pair, struct lane *lane)
 		return;
 	assert_int_equal(rc, 0);
 	assert_non_null(message);
+	if (message == NULL)
+		return; /* cannot be; an analyzer does not know cmocka */
 	message->sent = true;
 	message->bytes = bytes;
 	message->source = source;
