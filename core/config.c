@@ -242,8 +242,9 @@ static void report_unknown_name(const char *name)
 		return;
 	}
 	nearest = nearest_name(name);
-	SXT_LOG(SXT_LOG_WARN, "setting %s is unknown and ignored%s%s. `sextant env` lists all.",
-		name, nearest != NULL ? "; did you mean " : "", nearest != NULL ? nearest : "");
+	SXT_LOG(SXT_LOG_WARN, "setting %s is unknown and ignored%s%s%s; `sextant env` lists all",
+		name, nearest != NULL ? " (did you mean " : "", nearest != NULL ? nearest : "",
+		nearest != NULL ? "?)" : "");
 }
 
 static void report_unknown(void)

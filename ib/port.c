@@ -258,9 +258,13 @@ static uint32_t speed_mbps(const struct sxt_port *port, const struct ibv_port_at
 	return table;
 }
 
-static void left_out(const char *label, unsigned int num, const char *why)
+static void left_out(struct sxt_ib *ib, const char *label, unsigned int num, const char *why)
 {
+	size_t used = strlen(ib->left_out);
+
 	SXT_LOG(SXT_LOG_INFO, "port %s:%u is left out: %s", label, num, why);
+	snprintf(ib->left_out + used, sizeof(ib->left_out) - used, "%s%s:%u: %s",
+		 used != 0 ? "; " : "", label, num, why);
 }
 
 static void announce(const struct sxt_port *port, const struct sxt_port_place *place,
@@ -323,13 +327,13 @@ static int add_port(struct sxt_ib *ib, struct sxt_device *device, uint8_t num)
 
 	if (!sxt_names_match(ib->config->ib_hca, device->name, num)) {
 		snprintf(why, sizeof(why), "NCCL_IB_HCA=%.200s excludes it", ib->config->ib_hca);
-		left_out(device->name, num, why);
+		left_out(ib, device->name, num, why);
 		return 0;
 	}
 	rc = sxt_verbs_query_port(device->verbs, device->context, num, &attr);
 	if (rc != 0) {
 		snprintf(why, sizeof(why), "it cannot be queried: %s", sxt_strerror(rc));
-		left_out(device->name, num, why);
+		left_out(ib, device->name, num, why);
 		return 0;
 	}
 	port = calloc(1, sizeof(*port));
@@ -337,7 +341,7 @@ static int add_port(struct sxt_ib *ib, struct sxt_device *device, uint8_t num)
 		return -ENOMEM;
 	fill_port(port, device, num, &attr);
 	if (locate(port, &place, why) != 0) {
-		left_out(device->name, num, why);
+		left_out(ib, device->name, num, why);
 		free(port);
 		return 0;
 	}
@@ -486,10 +490,9 @@ static int open_all(struct sxt_ib *ib, struct ibv_device **list, int cnt)
 		return rc;
 	}
 	if (ib->ports_cnt == 0) {
-		SXT_LOG(SXT_LOG_ERROR,
-			"none of %d HCAs has a port that can be used; the lines before this one "
-			"say why (NCCL_DEBUG=INFO or SEXTANT_LOG_FILE show them)",
-			cnt);
+		SXT_LOG(SXT_LOG_ERROR, "none of %d HCAs has a port that can be used%s%s", cnt,
+			ib->left_out[0] != '\0' ? ": " : "; the warnings before this one say why",
+			ib->left_out);
 		return -ENODEV;
 	}
 	qsort(ib->ports, (size_t)ib->ports_cnt, sizeof(struct sxt_port *), compare_ports);

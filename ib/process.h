@@ -26,6 +26,7 @@ struct sxt_ib {
 	struct sxt_list devices; /* struct sxt_device */
 	struct sxt_port **ports; /* what NCCL numbers as devices */
 	int ports_cnt;
+	char left_out[768]; /* which ports are not among them and why, for when none is left */
 	struct sxt_watcher *watcher;
 };
 

@@ -86,14 +86,14 @@ def no_device(stage):
 def ports_down(stage):
     """Every port is down, and each is named with its state."""
     fabric = two_hosts({"ports": [{"state": "down"}, {"state": "down"}]})
-    got = stage.run(stage.soft(fabric, *stage.bench("--debug", "INFO")))
+    got = stage.run(stage.soft(fabric, *stage.bench()))
     expect(got, MISSING, "mlx5_0", "mlx5_0:2", "DOWN")
 
 
 def no_subnet_manager(stage):
     """An InfiniBand port that no subnet manager has configured."""
     fabric = two_hosts({"ports": [{"link_layer": "infiniband", "state": "init"}]})
-    got = stage.run(stage.soft(fabric, *stage.bench("--debug", "INFO")))
+    got = stage.run(stage.soft(fabric, *stage.bench()))
     expect(got, MISSING, "mlx5_0", "INIT", "subnet manager")
 
 
@@ -147,7 +147,7 @@ def no_matching_interface(stage):
 
 def no_matching_hca(stage):
     """NCCL_IB_HCA leaves nothing."""
-    got = stage.run(stage.soft(None, *stage.bench("--debug", "INFO")), NCCL_IB_HCA="=mlxl5_0")
+    got = stage.run(stage.soft(None, *stage.bench()), NCCL_IB_HCA="=mlxl5_0")
     expect(got, MISSING, "NCCL_IB_HCA", "mlx5_0")
 
 
