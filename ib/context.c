@@ -34,7 +34,6 @@ int sxt_context_create(struct sxt_ib *ib, int tclass, struct sxt_context **out)
 	ctx->tclass = tclass;
 	pthread_mutex_init(&ctx->lock, NULL);
 	sxt_list_init(&ctx->cqs);
-	sxt_list_init(&ctx->node);
 	sxt_list_init(&ctx->attempts);
 	sxt_list_init(&ctx->listeners);
 	*out = ctx;
@@ -181,10 +180,6 @@ static int cq_create(struct sxt_port *port, uint32_t entries, struct sxt_cq **ou
 	return 0;
 }
 
-/*
- * The data path walks ctx->cqs under the owner word, so the list changes under both; system calls
- * are made under the lock alone.
- */
 int sxt_context_cq_get(struct sxt_context *ctx, struct sxt_port *port, uint32_t completions,
 		       struct sxt_cq **out)
 {
@@ -195,11 +190,8 @@ int sxt_context_cq_get(struct sxt_context *ctx, struct sxt_port *port, uint32_t 
 	cq = find_room(ctx, port, completions);
 	if (cq == NULL) {
 		rc = cq_create(port, cq_entries(ctx, port, completions), &cq);
-		if (rc == 0) {
-			sxt_context_own(ctx);
+		if (rc == 0)
 			sxt_list_append(&ctx->cqs, &cq->node);
-			sxt_context_disown(ctx);
-		}
 	}
 	if (rc == 0) {
 		cq->reserved += completions;

@@ -45,7 +45,6 @@ struct sxt_context {
 	bool is_private;           /* belongs to one connection or listener (ABI v6 to v10) */
 	pthread_mutex_t lock;      /* lists below */
 	struct sxt_list cqs;       /* struct sxt_cq */
-	struct sxt_list node;      /* in the process's list of contexts */
 	struct sxt_list attempts;  /* struct sxt_attempt: being connected or accepted */
 	struct sxt_list listeners; /* struct sxt_listener */
 	_Atomic uint64_t stale_completions_cnt; /* of connections that are gone */

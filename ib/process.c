@@ -78,9 +78,11 @@ static int load_own(void)
 
 	if (rc != 0)
 		return rc;
-	if (sxt_log_set_file(own.config.log_file) != 0)
-		SXT_LOG(SXT_LOG_WARN, "SEXTANT_LOG_FILE=%s cannot be opened: %m; continuing",
-			own.config.log_file);
+	rc = sxt_log_set_file(own.config.log_file);
+	if (rc != 0)
+		SXT_LOG(SXT_LOG_WARN, "SEXTANT_LOG_FILE=%s cannot be opened: %s; continuing",
+			own.config.log_file, sxt_strerror(rc));
+	rc = 0;
 	if (own.config.ib_disable != 0) {
 		SXT_LOG(SXT_LOG_INFO, "NCCL_IB_DISABLE=1: Sextant stays away");
 		rc = -ENODEV;

@@ -446,13 +446,27 @@ void sxt_side_adopt(struct sxt_side *side, struct sxt_side *fresh)
 		sxt_side_come_up(side);
 }
 
+/* At most one line in ten seconds about what strangers do. */
+static void warn_strange(struct sxt_watcher *watcher, const char *what, const char *why)
+{
+	uint32_t suppressed = 0;
+
+	if (sxt_log_allow(&watcher->strange_log, sys_of(watcher)->now_ns(), STRANGE_LOG_NS,
+			  &suppressed))
+		SXT_LOG(SXT_LOG_WARN, "side channel: %s %s; continuing (%u more not shown)", what,
+			why, suppressed);
+}
+
 static void accept_one(struct sxt_watcher *watcher, int fd, const struct sockaddr_storage *addr)
 {
 	struct sxt_side *side = NULL;
+	char text[64];
 
+	sxt_oob_text(addr, text, sizeof(text));
 	if (watcher->strangers_cnt < STRANGERS_MAX)
 		side = create(watcher);
 	if (side == NULL) {
+		warn_strange(watcher, text, "is hung up on: too many connected and say nothing");
 		sys_of(watcher)->close(fd);
 		return;
 	}
@@ -461,17 +475,36 @@ static void accept_one(struct sxt_watcher *watcher, int fd, const struct sockadd
 	side->state = SXT_SIDE_GREETING;
 	side->state_end_ns = sys_of(watcher)->now_ns() + GREETING_NS;
 	side->addr = *addr;
-	sxt_oob_text(addr, side->addr_text, sizeof(side->addr_text));
-	snprintf(side->peer, sizeof(side->peer), "%s", side->addr_text);
+	snprintf(side->addr_text, sizeof(side->addr_text), "%s", text);
+	snprintf(side->peer, sizeof(side->peer), "%s", text);
 	tune_socket(watcher, fd);
 	if (add_to_epoll(side, EPOLLIN) != 0)
 		sxt_side_kill(side, -EIO, "epoll_ctl failed");
 }
 
+static void listen_for(const struct sxt_watcher *watcher, uint32_t events)
+{
+	struct epoll_event event = {.events = events, .data.u64 = SXT_WATCH_LISTEN};
+
+	if (sys_of(watcher)->epoll_ctl(watcher->epfd, EPOLL_CTL_MOD, watcher->listen_fd, &event) !=
+	    0)
+		SXT_LOG(SXT_LOG_WARN, "side channel: epoll_ctl: %m");
+}
+
+/* What waits stays waiting, and epoll would say so without end: look again in a while. */
+static void pause_accepting(struct sxt_watcher *watcher, int rc)
+{
+	warn_strange(watcher, "a peer cannot be accepted:",
+		     rc == -EMFILE || rc == -ENFILE
+			     ? "no descriptor is free, raise the limit (ulimit -n)"
+			     : sxt_strerror(rc));
+	listen_for(watcher, 0);
+	watcher->listen_again_ns = sys_of(watcher)->now_ns() + REDIAL_NS;
+}
+
 void sxt_sides_accept(struct sxt_watcher *watcher)
 {
 	const struct sxt_sys *sys = sys_of(watcher);
-	uint32_t suppressed;
 
 	for (int i = 0; i < ACCEPTS_MAX && watcher->listen_fd >= 0; i++) {
 		struct sockaddr_storage addr = {0};
@@ -483,11 +516,9 @@ void sxt_sides_accept(struct sxt_watcher *watcher)
 			accept_one(watcher, fd, &addr);
 			continue;
 		}
-		if ((errno == EMFILE || errno == ENFILE) &&
-		    sxt_log_allow(&watcher->strange_log, sys->now_ns(), STRANGE_LOG_NS,
-				  &suppressed))
-			SXT_LOG(SXT_LOG_WARN,
-				"side channel: a peer cannot be accepted: %m; raise ulimit -n");
+		/* Gone again before it was taken, or nothing more waits. */
+		if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+			pause_accepting(watcher, -errno);
 		return;
 	}
 }
@@ -556,15 +587,13 @@ static void kill_suspicious(struct sxt_side *side)
 }
 
 /* Half a frame, or no HELLO at all. */
-static void stopped(struct sxt_side *side, uint64_t now_ns)
+static void stopped(struct sxt_side *side)
 {
-	uint32_t suppressed = 0;
+	char why[128];
 
-	if (sxt_log_allow(&side->watcher->strange_log, now_ns, STRANGE_LOG_NS, &suppressed))
-		SXT_LOG(SXT_LOG_WARN,
-			"side channel: %s sent %zu bytes of a frame and then nothing for 10 s; "
-			"dropped, continuing (%u more not shown)",
-			side->peer, side->rx.used, suppressed);
+	snprintf(why, sizeof(why), "sent %zu bytes of a frame and then nothing for 10 s; dropped",
+		 side->rx.used);
+	warn_strange(side->watcher, side->peer, why);
 	sxt_side_lost(side, -ETIMEDOUT, "it stopped in the middle of a frame");
 }
 
@@ -580,7 +609,7 @@ static void run_timers_of(struct sxt_side *side, uint64_t now_ns)
 	} else if (is_due(side->state_end_ns, now_ns) && side->is_dialled) {
 		sxt_side_lost(side, -ETIMEDOUT, "no answer came");
 	} else if (is_due(side->state_end_ns, now_ns) || is_due(side->rx_end_ns, now_ns)) {
-		stopped(side, now_ns);
+		stopped(side);
 	}
 }
 
@@ -598,6 +627,10 @@ void sxt_sides_run_timers(struct sxt_watcher *watcher, uint64_t now_ns)
 	struct sxt_list *node;
 	struct sxt_list *after;
 
+	if (is_due(watcher->listen_again_ns, now_ns) && watcher->listen_fd >= 0) {
+		watcher->listen_again_ns = 0;
+		listen_for(watcher, EPOLLIN);
+	}
 	sxt_list_for_each (node, after, &watcher->sides) {
 		struct sxt_side *side = SXT_LIST_ENTRY(node, struct sxt_side, node);
 
@@ -614,7 +647,7 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 
 uint64_t sxt_sides_next_ns(const struct sxt_watcher *watcher)
 {
-	uint64_t next_ns = UINT64_MAX;
+	uint64_t next_ns = earlier(UINT64_MAX, watcher->listen_again_ns);
 	struct sxt_list *node;
 	struct sxt_list *after;
 
@@ -675,6 +708,7 @@ void sxt_sides_close_all(struct sxt_watcher *watcher)
 	if (watcher->listen_fd >= 0)
 		sys_of(watcher)->close(watcher->listen_fd);
 	watcher->listen_fd = -1;
+	watcher->listen_again_ns = 0;
 }
 
 void sxt_side_tell_failed(struct sxt_conn *conn, int error, const char *text)

@@ -314,16 +314,34 @@ static void on_async_event(struct sxt_watcher *watcher, const struct sxt_device 
 	}
 }
 
+/* A descriptor that only ever fails would keep the watcher awake. */
+static void forget_device(const struct sxt_watcher *watcher, const struct sxt_device *device,
+			  int rc)
+{
+	struct epoll_event none = {0};
+
+	SXT_LOG(SXT_LOG_WARN, "HCA %s: reading its async events: %s; they are no longer watched",
+		device->name, sxt_strerror(rc));
+	sxt_ignore(watcher->ib->sys->epoll_ctl(watcher->epfd, EPOLL_CTL_DEL,
+					       device->context->async_fd, &none));
+}
+
 static void on_device(struct sxt_watcher *watcher, uint64_t place)
 {
 	const struct sxt_device *device = find_device(watcher, place);
 	struct ibv_async_event event;
+	int rc;
 
-	/* One at a time: epoll says so again while there are more. */
-	if (device == NULL || sxt_verbs_get_event(device->verbs, device->context, &event) != 0)
+	if (device == NULL)
 		return;
-	on_async_event(watcher, device, &event);
-	device->verbs->ack_async_event(&event);
+	/* One at a time: epoll says so again while there are more. */
+	rc = sxt_verbs_get_event(device->verbs, device->context, &event);
+	if (rc == 0) {
+		on_async_event(watcher, device, &event);
+		device->verbs->ack_async_event(&event);
+	} else if (rc != -EAGAIN && rc != -EINTR) {
+		forget_device(watcher, device, rc);
+	}
 }
 
 static void on_event(struct sxt_watcher *watcher, const struct epoll_event *event)

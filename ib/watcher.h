@@ -44,7 +44,8 @@ struct sxt_watcher {
 	pthread_mutex_t lock;
 	int listen_fd;
 	struct sxt_wire_addr listen_addr;
-	struct sxt_list sides; /* struct sxt_side */
+	uint64_t listen_again_ns; /* not 0: accepting pauses until then, for want of descriptors */
+	struct sxt_list sides;    /* struct sxt_side */
 	uint64_t next_serial;
 	uint32_t strangers_cnt;        /* accepted and silent so far */
 	struct sxt_list listeners;     /* struct sxt_listener */

@@ -506,6 +506,31 @@ static void async_events_leave_notes_and_are_acknowledged(void **state)
 	port->device->context->async_fd = -1;
 }
 
+static int broken_events(struct ibv_context *context, struct ibv_async_event *event)
+{
+	(void)context;
+	(void)event;
+	errno = EIO;
+	return -1;
+}
+
+static void a_broken_event_descriptor_is_told_once(void **state)
+{
+	struct sxt_wire_handle handle;
+	struct sxt_listener *listener;
+
+	(void)state;
+	rig.verbs.get_async_event = broken_events;
+	port->device->context->async_fd = eventfd(1, EFD_NONBLOCK);
+	assert_int_equal(sxt_listen(rig.ibs[0], NULL, 0, &handle, &listener), 0);
+	for (int i = 0; i < 10; i++)
+		rig_turn();
+	assert_int_equal(rig_logged("reading its async events: Input/output error"), 1);
+	sxt_listener_close(listener);
+	close(port->device->context->async_fd);
+	port->device->context->async_fd = -1;
+}
+
 static void a_lost_device_or_cq_fails_what_hangs_on_it(void **state)
 {
 	struct rig_link link;
@@ -546,6 +571,7 @@ int main(void)
 		OBJECT_TEST(slots_are_given_and_taken_back),
 		OBJECT_TEST(a_missing_library_names_the_package),
 		OBJECT_TEST(async_events_leave_notes_and_are_acknowledged),
+		OBJECT_TEST(a_broken_event_descriptor_is_told_once),
 		OBJECT_TEST(a_lost_device_or_cq_fails_what_hangs_on_it),
 	};
 

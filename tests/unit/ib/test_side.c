@@ -243,6 +243,40 @@ static void a_peer_that_says_nonsense_hurts_itself_only(void **state)
 	still_connects();
 }
 
+static bool no_descriptor;
+
+static int accept_without_descriptors(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	if (no_descriptor) {
+		errno = EMFILE;
+		return -1;
+	}
+	return sxt_sys_host.accept4(fd, addr, len, flags);
+}
+
+static void want_of_descriptors_pauses_accepting(void **state)
+{
+	struct epoll_event event;
+	int fd;
+
+	(void)state;
+	rig.sys.accept4 = accept_without_descriptors;
+	no_descriptor = true;
+	fd = rig_dial(rig.ibs[1]);
+	turn_often();
+	assert_int_equal(rig_logged("ulimit -n"), 1);
+	/* Nothing keeps the watcher awake meanwhile. */
+	assert_int_equal(epoll_wait(rig.ibs[1]->watcher->epfd, &event, 1, 0), 0);
+	assert_int_equal(rig.ibs[1]->watcher->strangers_cnt, 0);
+	no_descriptor = false;
+	rig_advance(SXT_NS_PER_SEC);
+	turn_often();
+	assert_int_equal(rig.ibs[1]->watcher->strangers_cnt, 1);
+	close(fd);
+	turn_often();
+	still_connects();
+}
+
 static void offers_are_bounded(void **state)
 {
 	const struct sxt_wire_path path = {.qpn = 1, .link_layer = 2, .mtu = 5};
@@ -431,6 +465,7 @@ int main(void)
 		LISTENING(an_older_peer_is_told_and_named),
 		LISTENING(the_first_frame_must_be_hello),
 		LISTENING(a_peer_that_says_nonsense_hurts_itself_only),
+		LISTENING(want_of_descriptors_pauses_accepting),
 		LISTENING(offers_are_bounded),
 		CONNECTED(a_cut_channel_comes_back_and_nothing_is_noted),
 		CONNECTED(frames_written_while_it_is_cut_arrive_afterwards),
