@@ -75,7 +75,8 @@ static int meet(struct bench_rank *rank)
 	return 0;
 }
 
-/* FNV-1a over what the ranks must agree on, or they would wait for each other's data for ever. */
+/* FNV-1a by words over what the ranks must agree on, or they would wait for each other's data for
+ * ever. */
 static uint32_t hash_options(const struct bench_options *o)
 {
 	const uint64_t fields[] = {
@@ -94,11 +95,12 @@ static uint32_t hash_options(const struct bench_options *o)
 		(uint64_t)o->warmups,
 		(uint64_t)o->checks,
 	};
-	const unsigned char *bytes = (const unsigned char *)fields;
 	uint32_t hash = 2166136261u;
 
-	for (size_t i = 0; i < sizeof(fields); i++)
-		hash = (hash ^ bytes[i]) * 16777619u;
+	for (size_t i = 0; i < SXT_ARRAY_LEN(fields); i++) {
+		hash = (hash ^ (uint32_t)fields[i]) * 16777619u;
+		hash = (hash ^ (uint32_t)(fields[i] >> 32)) * 16777619u;
+	}
 	return hash;
 }
 
