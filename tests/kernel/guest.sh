@@ -8,6 +8,8 @@
 set -u
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/tmp LC_ALL=C
 out=$1
+# shellcheck source=guest/wire.sh
+. "$(dirname "$0")/guest/wire.sh"
 
 # What the kernel says when it, and not the test, is wrong.
 kernel_fault='BUG:|kernel BUG|WARNING:|Call Trace|soft lockup|Oops|general protection'
@@ -27,8 +29,7 @@ wire_up()
 		ip link set vb mtu 4500 up &&
 		ip addr add 10.9.0.1/24 dev va &&
 		ip addr add 10.9.0.2/24 dev vb &&
-		ip neigh replace 10.9.0.2 lladdr 02:00:00:00:00:0b dev va &&
-		ip neigh replace 10.9.0.1 lladdr 02:00:00:00:00:0a dev vb &&
+		wire_neighbours &&
 		rdma link add rxa type rxe netdev va &&
 		rdma link add rxb type rxe netdev vb
 }

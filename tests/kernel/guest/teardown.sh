@@ -1,15 +1,12 @@
 #!/bin/bash
-# After all tests nothing holds the devices: no queue pair but the driver's own, and the devices and
-# the driver can go. Must be the last test.
+# After all tests nothing holds the devices: no queue pair, completion queue or registration but the
+# driver's own, and the devices and the driver can go. Must be the last test.
 set -eu
+# shellcheck source=wire.sh
+. "$(dirname "$0")/wire.sh"
 
 rdma resource show
-left=$(rdma resource show qp | grep -vw 'type GSI' || true)
-if [ -n "$left" ]; then
-	echo "queue pairs left behind:"
-	echo "$left"
-	exit 1
-fi
+expect_nothing_left
 rdma link del rxa
 rdma link del rxb
 rmmod rdma_rxe
