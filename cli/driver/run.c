@@ -57,8 +57,8 @@ int sxt_drv_run_fail_call(struct sxt_drv_run *run, const char *call, const char 
 	char warn[1024];
 
 	sxt_drv_log_last_warn(warn, sizeof(warn));
-	return sxt_drv_run_fail(run, status, "%s()%s%s of net v%d returned %s (%d); %s%s",
-				call, where[0] != '\0' ? " " : "", where, run->net->abi,
+	return sxt_drv_run_fail(run, status, "%s()%s%s of net v%d returned %s (%d); %s%s", call,
+				where[0] != '\0' ? " " : "", where, run->net->abi,
 				sxt_drv_result_name(result), (int)result,
 				warn[0] != '\0' ? "the plugin's last warning: "
 						: "the plugin logged no warning",
