@@ -202,7 +202,13 @@ static void publish_values(struct sxt_soft_qp *qp)
 {
 	struct sxt_soft_qp_shared *shared = qp->shared;
 	const struct ibv_qp_attr *attr = &qp->attr;
+	struct sxt_soft_port *answer =
+		sxt_soft_port_by_address(qp->engine, qp->port, &attr->ah_attr);
 
+	shared->answer_port = answer == NULL
+				      ? SXT_SOFT_NONE
+				      : (uint32_t)(answer - qp->engine->state->fabric->ports);
+	shared->rq_psn = attr->rq_psn;
 	shared->port = (uint32_t)(qp->port - qp->engine->state->fabric->ports);
 	shared->pkey = qp->port->pkeys[attr->pkey_index];
 	shared->access = attr->qp_access_flags;

@@ -74,7 +74,10 @@ static bool pkeys_match(uint16_t a, uint16_t b)
 	return (a & 0x7fff) == (b & 0x7fff) && ((a | b) & 0x8000) != 0;
 }
 
-/* Would the peer's QP take a packet of ours? Under its lock. */
+/*
+ * Would the peer's QP take a packet of ours, and we its answer? Under its lock. Packet sequence
+ * numbers move in step from where both ends were told to start, so only that is compared.
+ */
 static bool peer_takes(const struct sxt_soft_qp *qp)
 {
 	const struct sxt_soft_qp_shared *peer = qp->dst_qp;
@@ -84,7 +87,9 @@ static bool peer_takes(const struct sxt_soft_qp *qp)
 	return atomic_load_explicit(&peer->qpn, memory_order_relaxed) == qp->attr.dest_qp_num &&
 	       (state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD) &&
 	       peer->type == IBV_QPT_RC && peer->dest_qpn == qp->base.qp_num &&
-	       &ports[peer->port] == qp->dst_port && pkeys_match(peer->pkey, qp->shared->pkey) &&
+	       peer->rq_psn == qp->attr.sq_psn && &ports[peer->port] == qp->dst_port &&
+	       peer->answer_port == (uint32_t)(qp->port - ports) &&
+	       pkeys_match(peer->pkey, qp->shared->pkey) &&
 	       qp->shared->path_mtu <= qp->dst_port->active_mtu;
 }
 

@@ -85,12 +85,14 @@ struct sxt_soft_qp_shared {
 	_Atomic uint32_t state; /* enum ibv_qp_state; written under the lock */
 	uint32_t type;          /* enum ibv_qp_type */
 	uint32_t pd;
-	uint32_t context; /* index into contexts[] */
-	uint32_t port;    /* index into the fabric's ports[] */
+	uint32_t context;     /* index into contexts[] */
+	uint32_t port;        /* index into the fabric's ports[] */
+	uint32_t answer_port; /* whom its address vector leads to, or SXT_SOFT_NONE */
 	uint32_t send_cq;
 	uint32_t recv_cq;
 	uint32_t srq; /* or SXT_SOFT_NONE */
 	uint32_t dest_qpn;
+	uint32_t rq_psn;
 	uint32_t access; /* enum ibv_access_flags */
 	uint32_t qkey;
 	uint32_t max_dest_rd_atomic;

@@ -3,6 +3,7 @@
  */
 #include "tests/unit/ib/soft/rig.h"
 
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -150,8 +151,10 @@ static void open_queues(struct rig_end *end, const struct rig_options *options)
 	struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 16, .max_sge = 4}};
 	struct ibv_cq_ex *cq;
 
-	assert_int_equal(sxt_soft_cq_create(end->context, &cq_attr, &cq), 0);
-	end->send_cq = ibv_cq_ex_to_cq(cq);
+	if (!end->borrows) {
+		assert_int_equal(sxt_soft_cq_create(end->context, &cq_attr, &cq), 0);
+		end->send_cq = ibv_cq_ex_to_cq(cq);
+	}
 	if (options->with_channel) {
 		assert_int_equal(sxt_soft_channel_create(end->context, &end->channel), 0);
 		cq_attr.channel = end->channel;
@@ -162,23 +165,36 @@ static void open_queues(struct rig_end *end, const struct rig_options *options)
 		assert_int_equal(sxt_soft_srq_create(end->pd, &srq_attr, &end->srq), 0);
 }
 
-void rig_end_open(struct rig_end *end, const struct rig_options *given)
+static void open_device(struct rig_end *end, struct rig_end *shared)
 {
-	static const struct rig_options usual;
-	const struct rig_options *options = given != NULL ? given : &usual;
-	struct ibv_qp_init_attr_ex attr = {0};
 	struct ibv_device **list;
 	struct verbs_context *verbs;
 	int cnt;
 
-	memset(end, 0, sizeof(*end));
+	if (shared != NULL) {
+		end->borrows = true;
+		end->context = shared->context;
+		end->pd = shared->pd;
+		end->send_cq = shared->send_cq;
+		return;
+	}
 	assert_int_equal(sxt_soft_device_list(&list, &cnt), 0);
 	assert_int_equal(cnt, 1);
 	assert_int_equal(sxt_soft_context_open(list[0], &verbs), 0);
 	free(list);
 	end->context = &verbs->context;
-	end->port_num = options->port_num != 0 ? options->port_num : 1;
 	assert_int_equal(sxt_soft_pd_alloc(end->context, &end->pd), 0);
+}
+
+void rig_end_open(struct rig_end *end, const struct rig_options *given)
+{
+	static const struct rig_options usual;
+	const struct rig_options *options = given != NULL ? given : &usual;
+	struct ibv_qp_init_attr_ex attr = {0};
+
+	memset(end, 0, sizeof(*end));
+	open_device(end, options->shared);
+	end->port_num = options->port_num != 0 ? options->port_num : 1;
 	open_memory(end, options->mapped);
 	open_queues(end, options);
 	attr.qp_type = options->type != 0 ? options->type : IBV_QPT_RC;
@@ -205,13 +221,15 @@ void rig_end_close(struct rig_end *end)
 	assert_int_equal(sxt_soft_qp_destroy(end->qp), 0);
 	if (end->srq != NULL)
 		assert_int_equal(sxt_soft_srq_destroy(end->srq), 0);
-	assert_int_equal(sxt_soft_cq_destroy(end->send_cq), 0);
 	assert_int_equal(sxt_soft_cq_destroy(end->recv_cq), 0);
 	if (end->channel != NULL)
 		assert_int_equal(sxt_soft_channel_destroy(end->channel), 0);
 	assert_int_equal(sxt_soft_mr_deregister(end->mr), 0);
-	assert_int_equal(sxt_soft_pd_dealloc(end->pd), 0);
 	munmap(end->memory, end->bytes);
+	if (end->borrows)
+		return;
+	assert_int_equal(sxt_soft_cq_destroy(end->send_cq), 0);
+	assert_int_equal(sxt_soft_pd_dealloc(end->pd), 0);
 	sxt_soft_context_close(end->context);
 }
 
@@ -369,7 +387,7 @@ void rig_poll(struct ibv_cq *cq, struct ibv_wc *out)
 
 	do {
 		got = ibv_poll_cq(cq, 1, out);
-	} while (got == 0 && sxt_soft_now_ns() < until);
+	} while (got == 0 && sched_yield() == 0 && sxt_soft_now_ns() < until);
 	assert_int_equal(got, 1);
 }
 

@@ -24,6 +24,7 @@ struct rig_end {
 	struct ibv_mr *mr;
 	uint8_t *memory;
 	uint8_t port_num;
+	bool borrows; /* context, PD and send_cq belong to another end */
 	size_t bytes;
 };
 
@@ -38,8 +39,9 @@ struct rig_options {
 	bool mapped; /* memory is a memfd */
 	bool with_channel;
 	bool with_srq;
-	bool extended;         /* ibv_wr_* */
-	enum ibv_qp_type type; /* RC */
+	bool extended;          /* ibv_wr_* */
+	enum ibv_qp_type type;  /* RC */
+	struct rig_end *shared; /* whose context, PD and send_cq are used */
 };
 
 /* Values of the connection; zero means the usual. */

@@ -354,6 +354,48 @@ static void a_peer_that_is_gone_or_another_is_not_reached(void **state)
 	rig_pair_close(&pair);
 }
 
+/* b is told something wrong of a; a's WRITE then gets no answer. */
+static void mistaken(uint8_t port_num, uint32_t rq_psn, uint8_t dgid_last)
+{
+	struct rig_pair pair = {0};
+	struct rig_address of_a;
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_1024};
+
+	rig_end_open(&pair.a, NULL);
+	rig_end_open(&pair.b, NULL);
+	rig_address_of(&pair.a, &of_a);
+	rig_address_of(&pair.b, &pair.to_b);
+	of_a.gid.raw[15] = dgid_last;
+	pair.b.port_num = port_num;
+	rig_to_init(&pair.a, NULL);
+	rig_to_init(&pair.b, NULL);
+	rig_to_rtr(&pair.a, &pair.to_b, NULL);
+	attr.dest_qp_num = of_a.qpn;
+	attr.rq_psn = rq_psn;
+	attr.ah_attr.is_global = 1;
+	attr.ah_attr.grh.dgid = of_a.gid;
+	assert_int_equal(sxt_soft_qp_modify(pair.b.qp, &attr,
+					    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+						    IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+						    IBV_QP_MAX_DEST_RD_ATOMIC |
+						    IBV_QP_MIN_RNR_TIMER),
+			 0);
+	rig_to_rts(&pair.a, NULL);
+	rig_pair_wr(&pair, IBV_WR_RDMA_WRITE, 8);
+	rig_pair_run(&pair, rq_psn == 0 && port_num == 1 && dgid_last == 1 ? IBV_WC_SUCCESS
+									   : IBV_WC_RETRY_EXC_ERR);
+	rig_pair_close(&pair);
+}
+
+static void both_ends_must_mean_each_other(void **state)
+{
+	(void)state;
+	mistaken(1, 0, 1);
+	mistaken(1, 5, 1); /* starts at another packet */
+	mistaken(2, 0, 1); /* sits on another port than a thinks */
+	mistaken(1, 0, 2); /* answers to another port than a's */
+}
+
 static void an_armed_fault_is_used_up(void **state)
 {
 	struct sxt_soft_mr_request request = {.dmabuf_fd = -1, .length = 64};
@@ -423,6 +465,7 @@ int main(void)
 		RIG_TEST(a_down_port_fails_after_the_retry_time),
 		RIG_TEST(a_short_flap_is_survived),
 		RIG_TEST(a_peer_that_is_gone_or_another_is_not_reached),
+		RIG_TEST(both_ends_must_mean_each_other),
 		RIG_TEST(an_armed_fault_is_used_up),
 		RIG_TEST(posting_before_rts_is_refused),
 	};

@@ -3,12 +3,15 @@
  */
 #include "tests/unit/ib/soft/rig.h"
 
+#include <sched.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -83,12 +86,14 @@ static void child_of_send_and_write(struct meeting *meeting, const struct rig_op
 	sxt_soft_engine_detach();
 }
 
-static void parent_of_send_and_write(struct meeting *meeting, const struct rig_options *options)
+static void parent_of_send_and_write(struct meeting *meeting, const struct rig_options *options,
+				     pid_t child)
 {
 	struct rig_end end;
 	struct ibv_sge sge;
 	struct ibv_send_wr wr;
 
+	(void)child;
 	rig_end_open(&end, options);
 	meet(meeting, &end, PARENT, NULL);
 	memset(end.memory, 0x77, 100000);
@@ -103,26 +108,36 @@ static void parent_of_send_and_write(struct meeting *meeting, const struct rig_o
 	rig_end_close(&end);
 }
 
-static void two_processes(const struct rig_options *options)
+/* Forks: @child runs in the new process and ends it with status 0; @parent may be told of it. */
+struct act {
+	void (*child)(struct meeting *meeting, const struct rig_options *options);
+	void (*parent)(struct meeting *meeting, const struct rig_options *options, pid_t child);
+};
+
+/* Return: how the child ended. */
+static int two_processes(const struct act *act, const struct rig_options *options)
 {
 	struct meeting *meeting = meeting_make();
 	int status;
 	pid_t child = fork();
 
 	if (child == 0) {
-		child_of_send_and_write(meeting, options);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		act->child(meeting, options);
 		_exit(0);
 	}
-	parent_of_send_and_write(meeting, options);
+	act->parent(meeting, options, child);
 	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_int_equal(status, 0);
 	munmap(meeting, sizeof(*meeting));
+	return status;
 }
+
+static const struct act send_and_write = {child_of_send_and_write, parent_of_send_and_write};
 
 static void processes_move_private_memory(void **state)
 {
 	(void)state;
-	two_processes(NULL);
+	assert_int_equal(two_processes(&send_and_write, NULL), 0);
 }
 
 static void processes_move_mapped_memory(void **state)
@@ -130,7 +145,238 @@ static void processes_move_mapped_memory(void **state)
 	struct rig_options options = {.mapped = true};
 
 	(void)state;
-	two_processes(&options);
+	assert_int_equal(two_processes(&send_and_write, &options), 0);
+}
+
+#define ADDS 20000u
+
+/* Both ends add to the same word of the child's memory at the same time. */
+static void add_many(struct rig_end *end, const struct rig_address *to)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
+
+	rig_wr(end, to, IBV_WR_ATOMIC_FETCH_AND_ADD, 8, &sge, &wr);
+	sge.addr += 4096;
+	wr.wr.atomic.compare_add = 1;
+	for (uint32_t i = 0; i < ADDS; i++) {
+		assert_int_equal(rig_post(end, &wr), 0);
+		rig_expect(end->send_cq, 7, IBV_WC_SUCCESS);
+	}
+}
+
+static void child_of_adds(struct meeting *meeting, const struct rig_options *options)
+{
+	struct rig_end end;
+	struct rig_end self;
+	struct rig_address of_self;
+	struct rig_address to;
+
+	rig_end_open(&end, options);
+	rig_end_open(&self, options);
+	meet(meeting, &end, CHILD, NULL);
+	rig_address_of(&self, &of_self);
+	rig_to_init(&self, NULL);
+	rig_to_rtr(&self, &of_self, NULL);
+	rig_to_rts(&self, NULL);
+	/* A loop over the own HCA, into the memory the parent adds to. */
+	to = meeting->address[CHILD];
+	assert_int_equal(sxt_soft_mr_deregister(self.mr), 0);
+	self.mr = NULL;
+	munmap(self.memory, self.bytes);
+	{
+		struct sxt_soft_mr_request request = {.addr = end.memory,
+						      .iova = (uintptr_t)end.memory,
+						      .length = RIG_BYTES,
+						      .dmabuf_fd = -1,
+						      .access = IBV_ACCESS_LOCAL_WRITE |
+								IBV_ACCESS_REMOTE_ATOMIC |
+								IBV_ACCESS_REMOTE_WRITE};
+
+		assert_int_equal(sxt_soft_mr_register(self.pd, &request, &self.mr), 0);
+	}
+	self.memory = end.memory + 8192;
+	to.rkey = self.mr->rkey;
+	add_many(&self, &to);
+	wait_step(meeting, 5);
+	assert_int_equal(*(uint64_t *)(void *)end.memory, 2 * ADDS);
+	_exit(0); /* objects and all: what is left behind must do no harm */
+}
+
+static void parent_of_adds(struct meeting *meeting, const struct rig_options *options, pid_t child)
+{
+	struct rig_end end;
+
+	(void)child;
+	rig_end_open(&end, options);
+	meet(meeting, &end, PARENT, NULL);
+	add_many(&end, &meeting->address[CHILD]);
+	atomic_fetch_add(&meeting->step, 1);
+	rig_end_close(&end);
+}
+
+static const struct act adds = {child_of_adds, parent_of_adds};
+
+static void atomics_of_two_processes_do_not_lose_each_other(void **state)
+{
+	struct rig_options mapped = {.mapped = true};
+
+	(void)state;
+	assert_int_equal(two_processes(&adds, NULL), 0);
+	assert_int_equal(two_processes(&adds, &mapped), 0);
+}
+
+/* Takes its own QP's lock to the grave, as a sender killed in the middle takes its peer's. */
+static void child_that_dies(struct meeting *meeting, const struct rig_options *options)
+{
+	struct rig_end end;
+
+	rig_end_open(&end, options);
+	meet(meeting, &end, CHILD, NULL);
+	sxt_soft_shared_lock(&SXT_CONTAINER_OF(end.qp, struct sxt_soft_qp, base)->shared->lock);
+	atomic_fetch_add(&meeting->step, 1);
+	kill(getpid(), SIGKILL);
+}
+
+static void bury(pid_t pid)
+{
+	struct sxt_soft_engine *engine;
+
+	assert_int_equal(sxt_soft_engine_get(&engine), 0);
+	for (uint32_t i = 0; i < SXT_SOFT_PROCS_MAX; i++) {
+		struct sxt_soft_proc *proc = &engine->state->fabric->procs[i];
+
+		if (proc->pid == pid)
+			sxt_soft_proc_bury(engine->state, i, atomic_load(&proc->word));
+	}
+}
+
+static void parent_of_the_dead(struct meeting *meeting, const struct rig_options *options,
+			       pid_t child)
+{
+	struct rig_end end;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
+
+	rig_end_open(&end, options);
+	meet(meeting, &end, PARENT, NULL);
+	wait_step(meeting, 5);
+	/* A zombie still: its memory is gone, its name is not. */
+	assert_int_equal(waitid(P_PID, (id_t)child, NULL, WEXITED | WNOWAIT), 0);
+	if (options != NULL && options->mapped)
+		bury(child);
+	rig_wr(&end, &meeting->address[CHILD], IBV_WR_RDMA_WRITE, 100, &sge, &wr);
+	assert_int_equal(rig_post(&end, &wr), 0);
+	rig_expect(end.send_cq, 7, IBV_WC_RETRY_EXC_ERR);
+	rig_end_close(&end);
+	bury(child);
+}
+
+static const struct act death = {child_that_dies, parent_of_the_dead};
+
+static void a_killed_peer_ends_in_retries_exceeded(void **state)
+{
+	struct rig_options mapped = {.mapped = true};
+
+	(void)state;
+	assert_int_equal(two_processes(&death, NULL), SIGKILL);
+	assert_int_equal(two_processes(&death, &mapped), SIGKILL);
+}
+
+/* The child sends without a pause until it is killed; the parent's QP must stay usable. */
+static void child_that_sends(struct meeting *meeting, const struct rig_options *options)
+{
+	const struct rig_path path = {.rnr_retry = 7};
+	struct rig_end end;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
+	struct ibv_wc wc;
+
+	rig_end_open(&end, options);
+	meet(meeting, &end, CHILD, &path);
+	rig_wr(&end, &meeting->address[PARENT], IBV_WR_RDMA_WRITE_WITH_IMM, 4096, &sge, &wr);
+	for (;;) {
+		if (rig_post(&end, &wr) != 0)
+			_exit(1);
+		while (ibv_poll_cq(end.send_cq, 1, &wc) == 0)
+			sched_yield();
+	}
+}
+
+static void parent_of_the_sender(struct meeting *meeting, const struct rig_options *options,
+				 pid_t child)
+{
+	struct rig_end end;
+	struct ibv_wc wc;
+
+	rig_end_open(&end, options);
+	meet(meeting, &end, PARENT, NULL);
+	for (uint64_t i = 0; i < 100; i++) {
+		assert_int_equal(rig_post_recv(&end, i, 0, 0), 0);
+		rig_poll(end.recv_cq, &wc);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		assert_int_equal(wc.wr_id, i);
+	}
+	assert_int_equal(rig_post_recv(&end, 1, 0, 0), 0);
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitid(P_PID, (id_t)child, NULL, WEXITED | WNOWAIT), 0);
+	rig_end_close(&end);
+	bury(child);
+}
+
+static const struct act sender = {child_that_sends, parent_of_the_sender};
+
+static void a_killed_sender_blocks_nobody(void **state)
+{
+	(void)state;
+	for (int round = 0; round < 3; round++)
+		assert_int_equal(two_processes(&sender, NULL), SIGKILL);
+}
+
+/* The parent sleeps; the child's completion wakes it. */
+static void child_that_wakes(struct meeting *meeting, const struct rig_options *options)
+{
+	struct rig_end end;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
+
+	rig_end_open(&end, options);
+	meet(meeting, &end, CHILD, NULL);
+	wait_step(meeting, 5);
+	usleep(20000);
+	rig_wr(&end, &meeting->address[PARENT], IBV_WR_SEND, 8, &sge, &wr);
+	assert_int_equal(rig_post(&end, &wr), 0);
+	rig_expect(end.send_cq, 7, IBV_WC_SUCCESS);
+	_exit(0);
+}
+
+static void parent_that_sleeps(struct meeting *meeting, const struct rig_options *options,
+			       pid_t child)
+{
+	struct rig_end end;
+	struct ibv_cq *cq;
+	void *context;
+
+	(void)child;
+	rig_end_open(&end, options);
+	meet(meeting, &end, PARENT, NULL);
+	assert_int_equal(rig_post_recv(&end, 9, 0, 8), 0);
+	assert_int_equal(ibv_req_notify_cq(end.recv_cq, 0), 0);
+	atomic_fetch_add(&meeting->step, 1);
+	assert_int_equal(sxt_soft_cq_event_get(end.channel, &cq, &context), 0);
+	sxt_soft_cq_event_ack(cq, 1);
+	rig_expect(end.recv_cq, 9, IBV_WC_SUCCESS);
+	rig_end_close(&end);
+}
+
+static const struct act sleeper = {child_that_wakes, parent_that_sleeps};
+
+static void a_sleeper_is_woken_by_another_process(void **state)
+{
+	struct rig_options options = {.with_channel = true};
+
+	(void)state;
+	assert_int_equal(two_processes(&sleeper, &options), 0);
 }
 
 int main(void)
@@ -138,6 +384,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		RIG_TEST(processes_move_private_memory),
 		RIG_TEST(processes_move_mapped_memory),
+		RIG_TEST(atomics_of_two_processes_do_not_lose_each_other),
+		RIG_TEST(a_killed_peer_ends_in_retries_exceeded),
+		RIG_TEST(a_killed_sender_blocks_nobody),
+		RIG_TEST(a_sleeper_is_woken_by_another_process),
 	};
 
 	return cmocka_run_group_tests(tests, rig_fabric, rig_fabric_gone);
