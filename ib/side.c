@@ -229,11 +229,11 @@ static void become_suspicious(struct sxt_side *side, uint64_t now_ns, const char
 			side->peer, side->addr_text, why,
 			side->is_dialled ? "dialling again" : "waiting for it to come back",
 			side->watcher->ib->config->peer_dead_s);
+		snprintf(side->why, sizeof(side->why), "%s", why);
 	}
 	side->state = side->is_dialled ? SXT_SIDE_DIALLING : SXT_SIDE_LOST;
 	/* The first new attempt goes out at once. */
 	side->redial_ns = side->redial_ns > now_ns ? side->redial_ns : now_ns;
-	snprintf(side->why, sizeof(side->why), "%s", why);
 }
 
 void sxt_side_lost(struct sxt_side *side, int rc, const char *why)
@@ -578,9 +578,10 @@ static void kill_suspicious(struct sxt_side *side)
 
 	if (side->was_up)
 		snprintf(why, sizeof(why),
-			 "it did not come back within %u s "
-			 "(SEXTANT_PEER_DEAD_SECONDS) after: %.200s",
-			 side->watcher->ib->config->peer_dead_s, side->why);
+			 "%.160s, and it did not come back within %u s "
+			 "(SEXTANT_PEER_DEAD_SECONDS), last by %s",
+			 side->why, side->watcher->ib->config->peer_dead_s,
+			 sxt_strerror(side->error));
 	else
 		snprintf(why, sizeof(why), "%.300s", side->why);
 	sxt_side_kill(side, side->was_up || side->error == 0 ? -ECONNRESET : side->error, why);

@@ -405,7 +405,8 @@ static void a_peer_that_does_not_come_back_is_dead(void **state)
 	}
 	assert_int_equal(pair.send->notes, SXT_NOTE_FAILED);
 	assert_int_equal(pair.send->note_error, -ECONNRESET);
-	assert_int_equal(rig_logged("is gone: it did not come back within 5 s"), 1);
+	assert_int_equal(
+		rig_logged("is gone: the peer closed it, and it did not come back within 5 s"), 1);
 	rig.ibs[1]->watcher->is_manual = true;
 }
 
