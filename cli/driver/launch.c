@@ -9,6 +9,7 @@
 #include "core/sys.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,12 +77,26 @@ static void keep_own_fds(struct family *family, int rank, int *fds)
 	close_fds(family);
 }
 
+/* On a software fabric: the host's HCAs, and its /sys (docs/fabric.md, by number). */
+static void move_to_host(int number)
+{
+	const char *state = sxt_env_get("SEXTANT_SOFT_STATE");
+	char sysroot[PATH_MAX];
+	char host[16];
+
+	if (state == NULL)
+		return;
+	snprintf(host, sizeof(host), "%d", number);
+	snprintf(sysroot, sizeof(sysroot), "%s/hosts/%d", state, number);
+	setenv("SEXTANT_SOFT_HOST", host, 1);
+	setenv("SEXTANT_SYSROOT", sysroot, 1);
+}
+
 static int child_main(struct family *family, int rank,
 		      int (*body)(const struct sxt_drv_place *, void *), void *arg)
 {
 	const struct sxt_drv_fork *spec = family->spec;
 	int fds[SXT_DRV_MAX_RANKS];
-	char host[16];
 	struct sxt_drv_place place = {
 		.rank = rank,
 		.ranks = spec->ranks,
@@ -93,10 +108,7 @@ static int child_main(struct family *family, int rank,
 	for (int i = 0; i < rank; i++)
 		place.local_rank += i * spec->hosts / spec->ranks == place.host;
 	keep_own_fds(family, rank, fds);
-	if (sxt_env_get("SEXTANT_SOFT_STATE") != NULL) {
-		snprintf(host, sizeof(host), "%d", place.host);
-		setenv("SEXTANT_SOFT_HOST", host, 1);
-	}
+	move_to_host(place.host);
 	return body(&place, arg);
 }
 
