@@ -85,8 +85,9 @@ static bool vma_parse(const char *line, struct vma *out)
 	char perms[5];
 
 	/* Kernel text in a fixed format; every field is bounded by it. */
+	/* NOLINTNEXTLINE(cert-err34-c): the kernel wrote it */
 	if (sscanf(line, "%lx-%lx %4s %lx %x:%x %lu", &out->start, &out->end, perms, &out->offset,
-		   &major, &minor, &out->ino) != 7) /* NOLINT(cert-err34-c): the kernel wrote it */
+		   &major, &minor, &out->ino) != 7)
 		return false;
 	out->dev = makedev(major, minor);
 	out->readable = perms[0] == 'r';
