@@ -19,6 +19,8 @@ static int take_slot(struct sxt_soft_context *ctx)
 	for (uint32_t i = 0; i < SXT_SOFT_CONTEXTS_MAX; i++) {
 		if (atomic_load_explicit(&slots[i].live, memory_order_relaxed) != 0)
 			continue;
+		if (sxt_soft_back(&slots[i], sizeof(slots[i])) != 0)
+			break;
 		memcpy(slots[i].box, ctx->box.path, sizeof(slots[i].box));
 		/* Pairs with the acquire in sxt_soft_peer_event(): the path is there. */
 		atomic_store_explicit(&slots[i].live, 1, memory_order_release);
@@ -28,8 +30,9 @@ static int take_slot(struct sxt_soft_context *ctx)
 	}
 	pthread_mutex_unlock(&ctx->engine->lock);
 	if (rc != 0)
-		SXT_LOG(SXT_LOG_WARN, "%s: %d devices are open already in this process",
-			ctx->hca->name, SXT_SOFT_CONTEXTS_MAX);
+		SXT_LOG(SXT_LOG_WARN,
+			"%s: %d devices are open already in this process, or %s is full",
+			ctx->hca->name, SXT_SOFT_CONTEXTS_MAX, ctx->engine->state->dir);
 	return rc;
 }
 

@@ -19,6 +19,12 @@
 #include <unistd.h>
 
 #define PAGE_BYTES 4096u
+#define SLOT_BYTES 512u /* no slot with a lock is larger */
+
+_Static_assert(sizeof(struct sxt_soft_qp_shared) <= SLOT_BYTES, "a QP's slot outgrew SLOT_BYTES");
+_Static_assert(sizeof(struct sxt_soft_cq_shared) <= SLOT_BYTES, "a CQ's slot outgrew SLOT_BYTES");
+_Static_assert(sizeof(struct sxt_soft_srq_shared) <= SLOT_BYTES,
+	       "an SRQ's slot outgrew SLOT_BYTES");
 
 static pthread_mutex_t engine_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct sxt_soft_engine *engine;
@@ -73,11 +79,27 @@ int sxt_soft_shared_lock_init(pthread_mutex_t *lock)
 	return -rc;
 }
 
+int sxt_soft_back(const void *addr, size_t bytes)
+{
+#ifdef MADV_POPULATE_WRITE
+	uintptr_t start = (uintptr_t)addr & ~(uintptr_t)(PAGE_BYTES - 1);
+
+	/* Kernels before 5.14 do not know it (EINVAL) and take the risk. */
+	if (madvise((void *)start, (uintptr_t)addr + bytes - start, MADV_POPULATE_WRITE) != 0 &&
+	    errno != EINVAL)
+		return -ENOMEM;
+#else
+	(void)addr;
+	(void)bytes;
+#endif
+	return 0;
+}
+
 int sxt_soft_lock_ready(pthread_mutex_t *lock, uint32_t *ready)
 {
-	int rc = 0;
+	int rc = sxt_soft_back(lock, SLOT_BYTES);
 
-	if (*ready == 0)
+	if (rc == 0 && *ready == 0)
 		rc = sxt_soft_shared_lock_init(lock);
 	if (rc == 0)
 		*ready = 1;
@@ -108,20 +130,6 @@ uint32_t sxt_soft_table_take(struct sxt_soft_table *table, void *item)
 	return SXT_SOFT_NONE;
 }
 
-/* Backs a range with memory now, so that a full tmpfs is ENOMEM here and no SIGBUS later. */
-static int populate(void *addr, size_t bytes)
-{
-#ifdef MADV_POPULATE_WRITE
-	if (madvise(addr, bytes, MADV_POPULATE_WRITE) == 0 || errno == EINVAL)
-		return 0;
-	return -ENOMEM;
-#else
-	(void)addr;
-	(void)bytes;
-	return 0;
-#endif
-}
-
 static size_t page_round(size_t bytes)
 {
 	return (bytes + PAGE_BYTES - 1) & ~(size_t)(PAGE_BYTES - 1);
@@ -150,7 +158,7 @@ int sxt_soft_heap_take(struct sxt_soft_engine *eng, size_t bytes, uint64_t *offs
 		free(found);
 	}
 	pthread_mutex_unlock(&eng->lock);
-	if (populate((uint8_t *)eng->self->arena + offset, bytes) != 0) {
+	if (sxt_soft_back((uint8_t *)eng->self->arena + offset, bytes) != 0) {
 		sxt_soft_heap_give(eng, offset, bytes);
 		return -ENOMEM;
 	}

@@ -319,10 +319,14 @@ static int mr_enter(struct sxt_soft_engine *engine, struct sxt_soft_mr *mr,
 
 	pthread_mutex_lock(&engine->lock);
 	mr->slot = sxt_soft_table_take(&engine->mrs, mr);
+	slot = mr->slot == SXT_SOFT_NONE ? NULL : &engine->self->arena->mrs[mr->slot];
+	if (slot != NULL && sxt_soft_back(slot, sizeof(*slot)) != 0) {
+		engine->mrs.items[mr->slot] = NULL;
+		slot = NULL;
+	}
 	pthread_mutex_unlock(&engine->lock);
-	if (mr->slot == SXT_SOFT_NONE)
+	if (slot == NULL)
 		return -ENOMEM;
-	slot = &engine->self->arena->mrs[mr->slot];
 	key = mr->slot << 8 | ((slot->generation + 1) & 0xff);
 	publish(slot, entry, key);
 	mr->base.lkey = key;

@@ -281,8 +281,16 @@ SXT_MUST_CHECK int sxt_soft_engine_devices(struct sxt_soft_engine *engine);
 uint64_t sxt_soft_now_ns(void);
 
 /**
- * sxt_soft_lock_ready() - make the lock of a slot the first time it is used. Under engine->lock.
- * @lock: of the slot. @ready: remembers. Return: 0, or a negative errno.
+ * sxt_soft_back() - give a range of the own arena memory now, so that a full file system is an
+ * error here and no SIGBUS later.
+ * @addr, @bytes: range. Return: 0 or -ENOMEM.
+ */
+SXT_MUST_CHECK int sxt_soft_back(const void *addr, size_t bytes);
+
+/**
+ * sxt_soft_lock_ready() - back a slot with memory and make its lock the first time it is used.
+ * @lock: first member of the slot. @ready: remembers. Under engine->lock.
+ * Return: 0, or a negative errno.
  */
 SXT_MUST_CHECK int sxt_soft_lock_ready(pthread_mutex_t *lock, uint32_t *ready);
 
