@@ -4,7 +4,7 @@
 # usage: tests/run.sh [--no-install] [--soak] [--tier NAME]...
 #
 #   --no-install  leave the machine's packages alone
-#   --soak        longer forms of the same tests (SEXTANT_TEST_SOAK=1)
+#   --soak        longer forms of the same tests: a hundred times the seeds of the property test
 #   --tier NAME   only this tier, may be given again; one of those that the last lines list
 #
 # The last line is "N passed, N failed". Status 0: something ran and nothing failed.

@@ -21,6 +21,7 @@
 #define GROUPS_MAX  512
 #define STEPS       6000
 #define SEEDS       20
+#define SEEDS_SOAK  2000 /* tests/run.sh --soak */
 #define PHASE_STEPS 2500u
 #define END_ROUNDS  20000
 #define RECVS_AHEAD 300 /* groups open or unsent, below GROUPS_MAX */
@@ -392,7 +393,7 @@ static void every_byte_lands_where_it_should(void **state)
 		run_seed(one_seed);
 		return;
 	}
-	for (seed = 1; seed <= SEEDS; seed++)
+	for (seed = 1; seed <= (getenv("SEXTANT_TEST_SOAK") != NULL ? SEEDS_SOAK : SEEDS); seed++)
 		run_seed(seed);
 }
 
