@@ -78,15 +78,18 @@ static void forget_cookie(struct sxt_attempt *attempt)
 		watcher->attempts[place] = NULL;
 }
 
+/* A peer that has connected waits for an answer, whether or not there is an end of ours yet. */
 static void tell_peer(struct sxt_attempt *attempt, int rc, const char *text)
 {
+	bool is_attached = attempt->conn != NULL && attempt->conn->side != NULL;
 	struct sxt_frame_out frame;
 
-	if (attempt->conn == NULL || attempt->conn->side == NULL || attempt->refused != 0)
+	if (attempt->refused != 0 || (!is_attached && attempt->peer_id == 0))
 		return;
-	sxt_frame_begin(&frame, SXT_FRAME_REJECT, attempt->conn->peer_id, attempt->conn->id);
+	sxt_frame_begin(&frame, SXT_FRAME_REJECT, attempt->peer_id,
+			is_attached ? attempt->conn->id : 0);
 	sxt_frame_add_error(&frame, rc, text);
-	sxt_side_send(attempt->conn->side, &frame);
+	sxt_side_send(attempt->side, &frame);
 	attempt->refused = rc;
 }
 
@@ -146,7 +149,8 @@ int sxt_attempt_fail(struct sxt_attempt *attempt, int rc, const char *fmt, ...)
 	pthread_mutex_lock(&watcher->lock);
 	tell_peer(attempt, rc, text);
 	pthread_mutex_unlock(&watcher->lock);
-	return rc;
+	/* Some calls mean a limit by it; our callers would call again for ever. */
+	return rc != -EAGAIN ? rc : -ENOMEM;
 }
 
 /*
@@ -304,7 +308,6 @@ int sxt_attempt_start_conn(struct sxt_attempt *attempt)
 			"of them out with NCCL_IB_HCA",
 			attempt->port->label, link_layer_name(local->link_layer), conn->peer_name,
 			link_layer_name(attempt->path.link_layer));
-	conn->peer = attempt->path;
 	rc = sxt_conn_start(conn, &attempt->path, &attempt->memory);
 	return rc == 0 ? 0
 		       : sxt_attempt_fail(attempt, rc, "joining its queue pair with the peer's");

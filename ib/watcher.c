@@ -138,9 +138,12 @@ static int start(struct sxt_watcher *watcher)
 		return 0;
 fail:
 	SXT_LOG(SXT_LOG_ERROR, "starting the watcher thread: %s%s", sxt_strerror(rc),
-		rc == -EMFILE ? "; raise ulimit -n" : "");
+		rc == -EMFILE   ? "; raise ulimit -n"
+		: rc == -EAGAIN ? "; raise ulimit -u, or the container's limit of threads"
+				: "");
 	close_fds(watcher);
-	return rc;
+	/* A limit, and not "call again". */
+	return rc != -EAGAIN ? rc : -ENOMEM;
 }
 
 int sxt_watcher_get(struct sxt_watcher *watcher)

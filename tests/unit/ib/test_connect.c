@@ -8,6 +8,7 @@
 #include "ib/context.h"
 #include "ib/listen.h"
 #include "ib/side.h"
+#include "tests/fake/verbs.h"
 #include "tests/unit/ib/rig.h"
 
 #include <errno.h>
@@ -522,6 +523,73 @@ static void settings_reach_the_connection(void **state)
 	sxt_context_destroy(ctx);
 }
 
+/* Queue pairs that can still be made before the machine refuses. */
+static int qps_left;
+static int qps_refused_errno;
+
+static struct ibv_qp *create_few_qps(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	if (qps_left-- > 0)
+		return sxt_fake_verbs()->create_qp(pd, attr);
+	errno = qps_refused_errno;
+	return NULL;
+}
+
+static void an_accept_without_a_queue_pair_tells_the_peer(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	qps_left = 1;
+	qps_refused_errno = ENOMEM;
+	rig.verbs.create_qp = create_few_qps;
+	start_two();
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	for (int i = 0; i < TURNS && link.connect_rc == -EAGAIN; i++)
+		rig_poll(&link);
+	assert_int_equal(link.accept_rc, -ENOMEM);
+	assert_int_equal(link.connect_rc, -ENOMEM);
+	assert_int_equal(rig_logged("the peer refuses: making its queue pair"), 1);
+	sxt_listener_close(link.listener);
+}
+
+static void a_limit_that_says_again_ends_the_attempt(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	qps_left = 0;
+	qps_refused_errno = EAGAIN;
+	rig.verbs.create_qp = create_few_qps;
+	start_two();
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	for (int i = 0; i < TURNS && link.connect_rc == -EAGAIN; i++)
+		rig_poll(&link);
+	assert_int_equal(link.connect_rc, -ENOMEM);
+	assert_int_equal(rig_logged("making its queue pair"), 1);
+	sxt_listener_close(link.listener);
+}
+
+static int refuse_epoll(int flags)
+{
+	(void)flags;
+	errno = EAGAIN;
+	return -1;
+}
+
+static void a_watcher_that_cannot_start_ends_the_attempt(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	start_two();
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	rig.sys.epoll_create1 = refuse_epoll;
+	rig_poll(&link);
+	assert_int_equal(link.connect_rc, -ENOMEM);
+	sxt_listener_close(link.listener);
+}
+
 static void a_stopped_transport_makes_no_connection(void **state)
 {
 	struct sxt_wire_handle handle;
@@ -675,6 +743,9 @@ int main(void)
 		RIG_TEST(a_closed_peer_is_noted_with_its_progress),
 		RIG_TEST(a_failed_peer_is_noted_and_its_words_logged),
 		RIG_TEST(settings_reach_the_connection),
+		RIG_TEST(an_accept_without_a_queue_pair_tells_the_peer),
+		RIG_TEST(a_limit_that_says_again_ends_the_attempt),
+		RIG_TEST(a_watcher_that_cannot_start_ends_the_attempt),
 		RIG_TEST(a_stopped_transport_makes_no_connection),
 		RIG_TEST(a_forked_child_is_refused),
 	};
