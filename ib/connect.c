@@ -269,25 +269,27 @@ static int begin(struct sxt_ib *ib, struct sxt_context *ctx, struct sxt_port *po
 int sxt_connect(struct sxt_ib *ib, struct sxt_context *ctx, int dev, int tclass, void *handle,
 		struct sxt_conn **out)
 {
-	struct sxt_wire_handle *wire = handle;
+	struct sxt_wire_handle wire;
 	struct sxt_attempt *attempt;
 	struct sxt_port *port;
 	int rc = sxt_ib_port(ib, dev, "connect", &port);
 
+	memcpy(&wire, handle, sizeof(wire)); /* NCCL's bytes, of any alignment */
 	if (rc == 0)
-		rc = check_handle(ib, wire);
+		rc = check_handle(ib, &wire);
 	if (rc != 0)
 		return rc;
-	attempt = wire->scratch_cookie != 0 ? find_attempt(ib->watcher, wire) : NULL;
+	attempt = wire.scratch_cookie != 0 ? find_attempt(ib->watcher, &wire) : NULL;
 	if (attempt == NULL)
-		rc = begin(ib, ctx, port, tclass, wire, &attempt);
+		rc = begin(ib, ctx, port, tclass, &wire, &attempt);
 	if (rc == 0)
 		rc = sxt_attempt_poll(attempt, out);
 	if (rc != -EAGAIN) {
 		/* Whatever comes of it, the handle may be used for another attempt. */
-		wire->scratch_cookie = 0;
-		wire->scratch_check = 0;
+		wire.scratch_cookie = 0;
+		wire.scratch_check = 0;
 	}
+	memcpy(handle, &wire, sizeof(wire));
 	return rc;
 }
 

@@ -590,6 +590,27 @@ static void a_watcher_that_cannot_start_ends_the_attempt(void **state)
 	sxt_listener_close(link.listener);
 }
 
+/* NCCL's bootstrap keeps handles where chars may lie. */
+static void a_handle_may_lie_anywhere(void **state)
+{
+	_Alignas(8) char bytes[SXT_HANDLE_BYTES + 4];
+	struct rig_link link;
+
+	(void)state;
+	start_two();
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	memcpy(bytes + 4, &link.handle, SXT_HANDLE_BYTES);
+	for (int i = 0; i < TURNS && link.connect_rc == -EAGAIN; i++) {
+		link.connect_rc =
+			sxt_connect(rig.ibs[0], NULL, 0, SXT_TCLASS_DEFAULT, bytes + 4, &link.send);
+		link.accept_rc = link.accept_rc != -EAGAIN ? link.accept_rc
+							   : sxt_accept(link.listener, &link.recv);
+		rig_turn();
+	}
+	rig_join(&link);
+	close_both(&link);
+}
+
 static void a_stopped_transport_makes_no_connection(void **state)
 {
 	struct sxt_wire_handle handle;
@@ -746,6 +767,7 @@ int main(void)
 		RIG_TEST(an_accept_without_a_queue_pair_tells_the_peer),
 		RIG_TEST(a_limit_that_says_again_ends_the_attempt),
 		RIG_TEST(a_watcher_that_cannot_start_ends_the_attempt),
+		RIG_TEST(a_handle_may_lie_anywhere),
 		RIG_TEST(a_stopped_transport_makes_no_connection),
 		RIG_TEST(a_forked_child_is_refused),
 	};
