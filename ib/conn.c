@@ -145,6 +145,7 @@ static int slot_take(struct sxt_conn *conn)
 	/* Any number will do that a slot does not see again while completions of its earlier use
 	 * may still lie in the CQ. */
 	static _Atomic uint32_t uses;
+	uint16_t generation;
 	int rc;
 
 	conn->wr_tail = UINT64_MAX; /* no completion's */
@@ -152,10 +153,10 @@ static int slot_take(struct sxt_conn *conn)
 	if (rc != 0)
 		return rc;
 	conn->has_slot = true;
-	conn->generation = (uint16_t)atomic_fetch_add_explicit(&uses, 1, memory_order_relaxed);
+	generation = (uint16_t)atomic_fetch_add_explicit(&uses, 1, memory_order_relaxed);
 	/* Whoever drains compares it. */
 	sxt_context_own(conn->ctx);
-	conn->wr_tail = (uint64_t)conn->generation << SXT_WR_GENERATION_SHIFT | conn->slot;
+	conn->wr_tail = (uint64_t)generation << SXT_WR_GENERATION_SHIFT | conn->slot;
 	sxt_context_disown(conn->ctx);
 	return 0;
 }

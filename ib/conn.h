@@ -76,7 +76,7 @@ struct sxt_conn {
 	struct sxt_context *ctx;
 	struct ibv_qp *qp;
 	struct sxt_cq *cq;
-	uint64_t wr_tail; /* generation and slot as every wr_id carries them */
+	uint64_t wr_tail; /* slot, and which use of it, as every wr_id carries them */
 	struct sxt_request *free_requests;
 	int error;           /* 0 or negative errno */
 	uint32_t slot;       /* in ctx->conns */
@@ -84,7 +84,6 @@ struct sxt_conn {
 	uint8_t attention;   /* error, peer_closed or suspect is set */
 	uint8_t peer_closed; /* the peer's orderly end was taken from the notes */
 	uint8_t suspect;     /* fault is valid and not reported yet */
-	uint16_t generation; /* of the slot's use, against stale completions */
 
 	/* Written by the watcher, read by the data path when ctx->mailbox says so. */
 	_Alignas(SXT_CACHELINE) _Atomic uint32_t notes;

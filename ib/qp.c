@@ -56,7 +56,6 @@ static int create(const struct sxt_port *port, struct sxt_qp_spec *spec, struct 
 			.send_cq = spec->cq,
 			.recv_cq = spec->cq,
 			.qp_type = IBV_QPT_RC,
-			.sq_sig_all = spec->signal_all ? 1 : 0,
 			.cap =
 				{
 					.max_send_wr = spec->send_depth,

@@ -15,7 +15,6 @@ struct sxt_qp_spec {
 	uint32_t send_depth;
 	uint32_t recv_depth;
 	uint32_t inline_bytes; /* wished for; less, down to 0, is tried where refused */
-	bool signal_all;
 };
 
 /**

@@ -174,7 +174,6 @@ SXT_ASSERT_OFFSET(struct sxt_wire_cts, sequence, 56);
 #define SXT_IMM_INDEX_SHIFT  1
 #define SXT_IMM_INDEX_MASK   0xfffu
 #define SXT_IMM_LAST         1u
-#define SXT_CHUNKS_MAX       4096u
 
 /* Size record: the whole message's size where the immediate's own write carries no data. */
 struct sxt_wire_record {
