@@ -12,7 +12,9 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* What NCCL gets as ctx. tclass stays first: NCCL's RMA transport takes ctx for a pointer to it. */
 struct net_ctx {
@@ -25,14 +27,29 @@ SXT_ASSERT_OFFSET(struct net_ctx, tclass, 0);
 /*
  * devices() and getProperties() name no communicator, and v6 to v10 never do: they mean the
  * transport that the last init opened. users counts communicators, plus one for v6 to v10, which
- * have no finalize.
+ * have no finalize. All of it is pid's: a forked child finds it empty.
  */
 static struct {
 	pthread_mutex_t lock;
+	_Atomic pid_t pid;
 	struct sxt_ib *ib;
 	int users_cnt;
 	bool legacy_user;
 } net_process = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* The caller holds the lock. */
+static void process_claim(void)
+{
+	pid_t pid = getpid();
+
+	if (atomic_load_explicit(&net_process.pid, memory_order_relaxed) == pid)
+		return;
+	net_process.ib = NULL;
+	net_process.users_cnt = 0;
+	net_process.legacy_user = false;
+	/* Relaxed: it is compared with the reader's own number and stands for nothing else. */
+	atomic_store_explicit(&net_process.pid, pid, memory_order_relaxed);
+}
 
 /* Takes one use of the transport. */
 static int process_enter(bool legacy, struct sxt_ib **out)
@@ -41,6 +58,7 @@ static int process_enter(bool legacy, struct sxt_ib **out)
 	int rc = 0;
 
 	pthread_mutex_lock(&net_process.lock);
+	process_claim();
 	if (legacy && net_process.legacy_user) {
 		*out = net_process.ib;
 		goto unlock;
@@ -60,8 +78,7 @@ unlock:
 static void process_leave(struct sxt_ib *ib)
 {
 	pthread_mutex_lock(&net_process.lock);
-	net_process.users_cnt--;
-	if (net_process.users_cnt == 0)
+	if (ib == net_process.ib && --net_process.users_cnt == 0)
 		net_process.ib = NULL;
 	sxt_ib_put(ib);
 	pthread_mutex_unlock(&net_process.lock);
@@ -77,13 +94,19 @@ static struct sxt_ib *process_ib(void)
 	return ib;
 }
 
-/* v6 to v10 are unloaded without a word: whatever still runs then must not outlive the process. */
+/*
+ * v6 to v10 are unloaded without a word: whatever still runs then must not outlive the process.
+ * The lock is held meanwhile, since another thread may be in its last finalize. A child that was
+ * forked has nothing to stop, and whoever held the lock at the fork does not exist in it.
+ */
 __attribute__((destructor)) static void process_exit(void)
 {
-	struct sxt_ib *ib = process_ib();
-
-	if (ib != NULL)
-		sxt_ib_stop(ib);
+	if (atomic_load_explicit(&net_process.pid, memory_order_relaxed) != getpid())
+		return;
+	pthread_mutex_lock(&net_process.lock);
+	if (net_process.ib != NULL)
+		sxt_ib_stop(net_process.ib);
+	pthread_mutex_unlock(&net_process.lock);
 }
 
 ncclResult_t sxt_net_init(ncclDebugLogger_t logger)

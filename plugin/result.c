@@ -35,6 +35,11 @@ ncclResult_t sxt_result(int rc)
 	case EMFILE:
 	case ENFILE:
 	case EIO:
+	case ENETDOWN:
+	case EADDRNOTAVAIL:
+	case EADDRINUSE:
+	case ENOBUFS:
+	case EBUSY:
 		return ncclSystemError;
 	default:
 		return ncclInternalError;

@@ -8,7 +8,11 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -24,14 +28,32 @@ static struct {
 	int cnt;
 	bool optional;
 	int closed_cnt;
+	bool forks; /* while the transport is being opened */
+	pid_t child;
 } fake;
 
 static char an_object[8]; /* stands for whatever the transport hands out */
+
+/* exit() as a script's forked helper does it; the alarm ends it where it would hang. */
+static pid_t fork_and_exit(void)
+{
+	pid_t pid;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0) {
+		alarm(10);
+		exit(0);
+	}
+	return pid;
+}
 
 int sxt_ib_get(struct sxt_ib **out)
 {
 	if (fake.rc != 0)
 		return fake.rc;
+	if (fake.forks)
+		fake.child = fork_and_exit();
 	fake.gets_cnt++;
 	*out = (struct sxt_ib *)an_object;
 	return 0;
@@ -316,6 +338,10 @@ static void errors_come_out_as_nccls_codes(void **state)
 	assert_int_equal(ncclNetPlugin_v12.test(an_object, &done, NULL), ncclInvalidUsage);
 	fake.rc = -ENOMEM;
 	assert_int_equal(ncclNetPlugin_v12.test(an_object, &done, NULL), ncclSystemError);
+	fake.rc = -ENETDOWN;
+	assert_int_equal(ncclNetPlugin_v12.test(an_object, &done, NULL), ncclSystemError);
+	fake.rc = -EADDRNOTAVAIL;
+	assert_int_equal(ncclNetPlugin_v12.test(an_object, &done, NULL), ncclSystemError);
 	fake.rc = -12345;
 	assert_int_equal(ncclNetPlugin_v12.test(an_object, &done, NULL), ncclInternalError);
 }
@@ -418,6 +444,57 @@ static void a_failed_init_keeps_nothing(void **state)
 	assert_int_equal(fake.gets_cnt, fake.puts_cnt);
 }
 
+static void a_child_forked_during_init_can_exit(void **state)
+{
+	void *ctx = NULL;
+	int status = -1;
+
+	(void)state;
+	fake.forks = true;
+	assert_int_equal(ncclNetPlugin_v12.init(&ctx, 1, NULL, quiet_logger, NULL), ncclSuccess);
+	assert_true(fake.child > 0);
+	assert_int_equal(waitpid(fake.child, &status, 0), fake.child);
+	assert_int_equal(status, 0);
+	assert_int_equal(ncclNetPlugin_v12.finalize(ctx), ncclSuccess);
+}
+
+/* What a forked child checks, as its exit status; no assertion of cmocka's may be made in it. */
+static int begin_anew(void)
+{
+	int gets_cnt = fake.gets_cnt;
+	void *ctx = NULL;
+	int ndev = 0;
+
+	if (ncclNetPlugin_v12.init(&ctx, 1, NULL, quiet_logger, NULL) != ncclSuccess)
+		return 1;
+	if (ncclNetPlugin_v12.finalize(ctx) != ncclSuccess)
+		return 2;
+	/* Its last communicator is gone, whatever the parent still has. */
+	if (ncclNetPlugin_v12.devices(&ndev) == ncclSuccess)
+		return 3;
+	if (ncclNetPlugin_v10.init(quiet_logger, NULL) != ncclSuccess)
+		return 4;
+	return fake.gets_cnt == gets_cnt + 2 ? 0 : 5;
+}
+
+static void a_forked_child_begins_anew(void **state)
+{
+	void *ctx = NULL;
+	int status = -1;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(ncclNetPlugin_v10.init(quiet_logger, NULL), ncclSuccess);
+	assert_int_equal(ncclNetPlugin_v12.init(&ctx, 1, NULL, quiet_logger, NULL), ncclSuccess);
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0)
+		_exit(begin_anew());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_int_equal(ncclNetPlugin_v12.finalize(ctx), ncclSuccess);
+}
+
 static void v10_hands_on_the_communicators_traffic_class(void **state)
 {
 	struct nccl_net_comm_config config = {.trafficClass = 41};
@@ -472,6 +549,8 @@ int main(void)
 		cmocka_unit_test_setup(
 			a_communicator_is_a_context_that_starts_with_its_traffic_class, reset_fake),
 		cmocka_unit_test_setup(a_failed_init_keeps_nothing, reset_fake),
+		cmocka_unit_test_setup(a_child_forked_during_init_can_exit, reset_fake),
+		cmocka_unit_test_setup(a_forked_child_begins_anew, reset_fake),
 		cmocka_unit_test_setup(v10_hands_on_the_communicators_traffic_class, reset_fake),
 		cmocka_unit_test_setup(closing_and_flushing_always_succeed, reset_fake),
 		cmocka_unit_test_setup(members_called_unchecked_are_there, reset_fake),
