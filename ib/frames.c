@@ -113,6 +113,14 @@ static void on_close(struct sxt_conn *conn, const struct sxt_frame_facts *facts)
 	}
 	if (conn->ended != SXT_CONN_LIVES)
 		return;
+	if (!facts->has_progress) {
+		SXT_LOG(SXT_LOG_ERROR,
+			"peer %s sent CLOSE without saying how far it got: do both sides run the "
+			"same Sextant?",
+			conn->peer_name);
+		sxt_side_note_failed(conn, -EPROTO);
+		return;
+	}
 	conn->ended = SXT_CONN_PEER_CLOSED;
 	conn->peer_progress = facts->progress;
 	sxt_conn_note(conn, SXT_NOTE_PEER_CLOSED);

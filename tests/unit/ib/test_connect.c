@@ -483,6 +483,28 @@ static void a_closed_peer_is_noted_with_its_progress(void **state)
 	sxt_conn_close(link.send);
 }
 
+static void a_close_that_does_not_say_how_far_is_a_failure(void **state)
+{
+	struct sxt_watcher *watcher;
+	struct sxt_frame_out frame;
+	struct rig_link link;
+
+	(void)state;
+	start_two();
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	rig_join(&link);
+	watcher = rig.ibs[1]->watcher;
+	pthread_mutex_lock(&watcher->lock);
+	sxt_frame_begin(&frame, SXT_FRAME_CLOSE, link.recv->peer_id, link.recv->id);
+	sxt_side_send(link.recv->side, &frame);
+	pthread_mutex_unlock(&watcher->lock);
+	turn_often();
+	assert_int_equal(link.send->notes, SXT_NOTE_FAILED);
+	assert_int_equal(link.send->note_error, -EPROTO);
+	assert_int_equal(rig_logged("CLOSE"), 1);
+	close_both(&link);
+}
+
 static void a_failed_peer_is_noted_and_its_words_logged(void **state)
 {
 	struct rig_link link;
@@ -762,6 +784,7 @@ int main(void)
 		RIG_TEST(what_was_not_dropped_goes_with_the_process),
 		RIG_TEST(a_peer_that_gives_up_ends_accept),
 		RIG_TEST(a_closed_peer_is_noted_with_its_progress),
+		RIG_TEST(a_close_that_does_not_say_how_far_is_a_failure),
 		RIG_TEST(a_failed_peer_is_noted_and_its_words_logged),
 		RIG_TEST(settings_reach_the_connection),
 		RIG_TEST(an_accept_without_a_queue_pair_tells_the_peer),
