@@ -149,14 +149,6 @@ void sxt_conn_progress_get(const struct sxt_conn *conn, struct sxt_wire_progress
 void sxt_conn_destroy(struct sxt_conn *conn);
 
 /**
- * sxt_conn_fail() - make an error sticky, log it once with its cause, tell the peer.
- * @conn: the connection; the caller holds the owner word. @error: negative errno.
- * @fmt: what happened and what to do; the connection's name is put before it.
- * Return: conn->error (the first error wins).
- */
-SXT_COLD int sxt_conn_fail(struct sxt_conn *conn, int error, const char *fmt, ...) SXT_PRINTF(3, 4);
-
-/**
  * sxt_conn_note() - leave a note for the data path from another thread.
  * @conn: the connection; note_error or peer_progress were written before for the bits given.
  * @notes: SXT_NOTE_* bits.

@@ -198,6 +198,12 @@ static inline struct sxt_recv_end *sxt_recv_end(struct sxt_conn *conn)
 	return SXT_CONTAINER_OF(conn, struct sxt_recv_end, conn);
 }
 
+/* The size of the buffer that a clear-to-send entry offers. */
+static inline uint64_t sxt_cts_bytes(const struct sxt_wire_cts *cts)
+{
+	return cts->size_low | (uint64_t)(cts->size_high & SXT_CTS_SIZE_HIGH_MASK) << 32;
+}
+
 /* NCCL's sizes are int; more is told as the most. */
 static inline int sxt_size_saturate(uint64_t bytes)
 {

@@ -28,7 +28,8 @@
  */
 #define PORT_BLAME_NS (120 * SXT_NS_PER_SEC)
 
-int sxt_conn_fail(struct sxt_conn *conn, int error, const char *fmt, ...)
+/* The first error wins: it is kept, logged once with its cause, and told to the peer. */
+static SXT_COLD SXT_PRINTF(3, 4) int fail(struct sxt_conn *conn, int error, const char *fmt, ...)
 {
 	char text[TEXT_BYTES];
 	va_list args;
@@ -69,17 +70,10 @@ static bool is_link_local(const uint8_t *gid)
 	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
 }
 
-static bool is_ipv4(const uint8_t *gid)
-{
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-
-	return memcmp(gid, mapped, sizeof(mapped)) == 0;
-}
-
 /* A /24 is a guess, and the hint is worded as one. */
 static bool subnets_differ(const uint8_t *a, const uint8_t *b)
 {
-	return is_ipv4(a) && is_ipv4(b) && memcmp(a, b, 15) != 0;
+	return sxt_port_gid_is_ipv4(a) && sxt_port_gid_is_ipv4(b) && memcmp(a, b, 15) != 0;
 }
 
 /* A port that went down explains both time-outs and flushes that name no cause. */
@@ -181,14 +175,13 @@ static int fault_report(struct sxt_conn *conn)
 		retry_hint(conn, hint);
 	else if (!names_no_cause(fault->status) || !port_hint(conn, hint, sizeof(hint)))
 		sxt_ignore(snprintf(hint, sizeof(hint), "%s", fixed_hint(fault->status)));
-	return sxt_conn_fail(conn, -EREMOTEIO,
-			     "%s failed, %" PRIu64
-			     " bytes, tag %u: %s (status %u, vendor 0x%x); port %u, "
-			     "qp 0x%x -> 0x%x, gid %s -> %s, %u flushed; %s",
-			     wr_name(fault->wr_kind), fault->bytes, fault->tag,
-			     conn->ctx->ib->verbs->wc_status_str((enum ibv_wc_status)fault->status),
-			     fault->status, fault->vendor, conn->port->num, conn->local.path.qpn,
-			     conn->peer.qpn, local, peer, fault->flush_cnt, hint);
+	return fail(conn, -EREMOTEIO,
+		    "%s failed, %" PRIu64 " bytes, tag %u: %s (status %u, vendor 0x%x); port %u, "
+		    "qp 0x%x -> 0x%x, gid %s -> %s, %u flushed; %s",
+		    wr_name(fault->wr_kind), fault->bytes, fault->tag,
+		    conn->ctx->ib->verbs->wc_status_str((enum ibv_wc_status)fault->status),
+		    fault->status, fault->vendor, conn->port->num, conn->local.path.qpn,
+		    conn->peer.qpn, local, peer, fault->flush_cnt, hint);
 }
 
 static bool worked(const struct sxt_conn *conn)
@@ -291,10 +284,10 @@ static int send_attend_closed(struct sxt_send_end *end, const struct sxt_request
 		finish(request);
 		return 0;
 	}
-	return sxt_conn_fail(&end->conn, -ECONNRESET,
-			     "the peer closed the connection without taking a message of %" PRIu64
-			     " bytes, tag %u, that it had posted a receive for",
-			     request->sent.bytes, request->sent.tag);
+	return fail(&end->conn, -ECONNRESET,
+		    "the peer closed the connection without taking a message of %" PRIu64
+		    " bytes, tag %u, that it had posted a receive for",
+		    request->sent.bytes, request->sent.tag);
 }
 
 static int recv_attend_closed(struct sxt_recv_end *end, const struct sxt_request *request)
@@ -302,9 +295,9 @@ static int recv_attend_closed(struct sxt_recv_end *end, const struct sxt_request
 	const struct sxt_wire_progress *progress = &end->conn.peer_progress;
 
 	if (request == NULL)
-		return sxt_conn_fail(&end->conn, -ECONNRESET,
-				     "the peer closed the connection, so no message will come for "
-				     "the receive posted now");
+		return fail(&end->conn, -ECONNRESET,
+			    "the peer closed the connection, so no message will come for "
+			    "the receive posted now");
 	drain_all(&end->conn);
 	if (atomic_load_explicit(&request->done, memory_order_relaxed) != 0)
 		return 0;
@@ -315,10 +308,10 @@ static int recv_attend_closed(struct sxt_recv_end *end, const struct sxt_request
 	/* Acknowledged by our HCA: its completion is about to appear. */
 	if (end->messages_taken < progress->messages_taken && end->conn.fault.flush_cnt == 0)
 		return -EAGAIN;
-	return sxt_conn_fail(&end->conn, -ECONNRESET,
-			     "the peer closed the connection after %" PRIu64
-			     " messages, with a receive of %u still waiting",
-			     progress->messages_taken, request->cnt);
+	return fail(&end->conn, -ECONNRESET,
+		    "the peer closed the connection after %" PRIu64
+		    " messages, with a receive of %u still waiting",
+		    progress->messages_taken, request->cnt);
 }
 
 int sxt_conn_attend(struct sxt_conn *conn, const struct sxt_request *request)
@@ -339,63 +332,56 @@ int sxt_conn_post_failed(struct sxt_conn *conn, int rc, const char *what)
 	/* Verbs answer with an errno, some providers with its negative or -1. */
 	int error = rc < -1 ? rc : rc == -1 ? -EIO : -rc;
 
-	return sxt_conn_fail(
-		conn, -EREMOTEIO,
-		"posting %s to qp 0x%x was refused: %s; the queue pair may have failed: "
-		"look for device or port events before this line",
-		what, conn->local.path.qpn, sxt_strerror(error));
+	return fail(conn, -EREMOTEIO,
+		    "posting %s to qp 0x%x was refused: %s; the queue pair may have failed: "
+		    "look for device or port events before this line",
+		    what, conn->local.path.qpn, sxt_strerror(error));
 }
 
 void sxt_conn_poll_failed(struct sxt_conn *conn, int rc)
 {
-	sxt_ignore(sxt_conn_fail(conn, -EREMOTEIO,
-				 "the completion queue cannot be read (ibv_poll_cq answered %d): "
-				 "it overran or the device failed",
-				 rc));
+	sxt_ignore(fail(conn, -EREMOTEIO,
+			"the completion queue cannot be read (ibv_poll_cq answered %d): "
+			"it overran or the device failed",
+			rc));
 }
 
 int sxt_conn_misuse(struct sxt_conn *conn, uint64_t bytes)
 {
 	if (bytes != 0 && conn->kind == SXT_CONN_SEND)
-		return sxt_conn_fail(conn, -EINVAL,
-				     "a message of %" PRIu64
-				     " bytes came without a registration of its buffer",
-				     bytes);
-	return sxt_conn_fail(conn, -EINVAL, "%s was called on the other end of a connection",
-			     conn->kind == SXT_CONN_SEND ? "receive" : "send");
-}
-
-static uint64_t cts_bytes(const struct sxt_wire_cts *cts)
-{
-	return cts->size_low | (uint64_t)(cts->size_high & SXT_CTS_SIZE_HIGH_MASK) << 32;
+		return fail(conn, -EINVAL,
+			    "a message of %" PRIu64
+			    " bytes came without a registration of its buffer",
+			    bytes);
+	return fail(conn, -EINVAL, "%s was called on the other end of a connection",
+		    conn->kind == SXT_CONN_SEND ? "receive" : "send");
 }
 
 int sxt_send_too_large(struct sxt_send_end *end, const struct sxt_wire_cts *cts, uint64_t bytes)
 {
-	return sxt_conn_fail(&end->conn, -EMSGSIZE,
-			     "a message of %" PRIu64 " bytes, tag %u, is larger than the %" PRIu64
-			     " bytes the peer posted for it: the two ranks disagree about the "
-			     "operation",
-			     bytes, cts->tag, cts_bytes(cts));
+	return fail(&end->conn, -EMSGSIZE,
+		    "a message of %" PRIu64 " bytes, tag %u, is larger than the %" PRIu64
+		    " bytes the peer posted for it: the two ranks disagree about the "
+		    "operation",
+		    bytes, cts->tag, sxt_cts_bytes(cts));
 }
 
 int sxt_send_bad_cts(struct sxt_send_end *end, const struct sxt_wire_cts *cts)
 {
-	return sxt_conn_fail(&end->conn, -EPROTO,
-			     "clear-to-send %" PRIu64 " makes no sense: group 0x%x, %" PRIu64
-			     " bytes in at most %u chunks of %" PRIu64
-			     "; do both sides run the same Sextant?",
-			     cts->sequence, cts->group, cts_bytes(cts), cts->max_chunks,
-			     end->chunk_bytes);
+	return fail(&end->conn, -EPROTO,
+		    "clear-to-send %" PRIu64 " makes no sense: group 0x%x, %" PRIu64
+		    " bytes in at most %u chunks of %" PRIu64
+		    "; do both sides run the same Sextant?",
+		    cts->sequence, cts->group, sxt_cts_bytes(cts), cts->max_chunks,
+		    end->chunk_bytes);
 }
 
 int sxt_send_closed(struct sxt_send_end *end)
 {
-	return sxt_conn_fail(&end->conn, -ECONNRESET,
-			     "the peer closed the connection before it took the message sent now "
-			     "(%" PRIu64 " messages taken, %" PRIu64 " receives posted)",
-			     end->conn.peer_progress.messages_taken,
-			     end->conn.peer_progress.cts_posted);
+	return fail(&end->conn, -ECONNRESET,
+		    "the peer closed the connection before it took the message sent now "
+		    "(%" PRIu64 " messages taken, %" PRIu64 " receives posted)",
+		    end->conn.peer_progress.messages_taken, end->conn.peer_progress.cts_posted);
 }
 
 int sxt_recv_bad_spec(struct sxt_recv_end *end, const struct sxt_recv_spec *spec)
@@ -405,22 +391,22 @@ int sxt_recv_bad_spec(struct sxt_recv_end *end, const struct sxt_recv_spec *spec
 	int i;
 
 	if (spec->cnt < 1 || spec->cnt > SXT_RECVS_MAX || (spec->optional && spec->cnt != 1))
-		return sxt_conn_fail(&end->conn, -EINVAL,
-				     "a receive of %d messages%s; 1 to %d can be grouped",
-				     spec->cnt, spec->optional ? " with optional completion" : "",
-				     spec->optional ? 1 : SXT_RECVS_MAX);
+		return fail(&end->conn, -EINVAL,
+			    "a receive of %d messages%s; 1 to %d can be grouped", spec->cnt,
+			    spec->optional ? " with optional completion" : "",
+			    spec->optional ? 1 : SXT_RECVS_MAX);
 	for (i = 0; i < spec->cnt; i++) {
 		if (spec->mrs[i] == NULL && spec->bytes[i] != 0)
-			return sxt_conn_fail(&end->conn, -EINVAL,
-					     "a receive of %" PRIu64
-					     " bytes came without a registration of its buffer",
-					     spec->bytes[i]);
+			return fail(&end->conn, -EINVAL,
+				    "a receive of %" PRIu64
+				    " bytes came without a registration of its buffer",
+				    spec->bytes[i]);
 		bytes += spec->bytes[i];
 	}
-	return sxt_conn_fail(&end->conn, -EMSGSIZE,
-			     "a receive of %" PRIu64 " bytes in %d messages is more than the ports "
-			     "carry at once: %" PRIu64 " each, %u writes in all",
-			     bytes, spec->cnt, most, SXT_RECV_RQ_DEPTH);
+	return fail(&end->conn, -EMSGSIZE,
+		    "a receive of %" PRIu64 " bytes in %d messages is more than the ports "
+		    "carry at once: %" PRIu64 " each, %u writes in all",
+		    bytes, spec->cnt, most, SXT_RECV_RQ_DEPTH);
 }
 
 void sxt_recv_bad_imm(struct sxt_recv_end *end, const struct ibv_wc *wc,
@@ -436,7 +422,7 @@ void sxt_recv_bad_imm(struct sxt_recv_end *end, const struct ibv_wc *wc,
 	uint32_t imm = ntohl(wc->imm_data);
 	uint32_t handle = imm >> SXT_IMM_HANDLE_SHIFT;
 
-	sxt_ignore(sxt_conn_fail(
+	sxt_ignore(fail(
 		&end->conn, -EPROTO,
 		"a message arrived that was not asked for: %s; opcode %d, immediate 0x%08x, handle "
 		"%u "

@@ -19,24 +19,23 @@
 
 #define WHY_BYTES 320
 
+bool sxt_port_gid_is_ipv4(const uint8_t *gid)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	return memcmp(gid, mapped, sizeof(mapped)) == 0;
+}
+
 void sxt_port_gid_text(const uint8_t *gid, char *out, size_t out_bytes)
 {
-	static const uint8_t mapped[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 	const char *text;
 
-	if (memcmp(gid, mapped, sizeof(mapped)) == 0)
-		text = inet_ntop(AF_INET, gid + sizeof(mapped), out, (socklen_t)out_bytes);
+	if (sxt_port_gid_is_ipv4(gid))
+		text = inet_ntop(AF_INET, gid + 12, out, (socklen_t)out_bytes);
 	else
 		text = inet_ntop(AF_INET6, gid, out, (socklen_t)out_bytes);
 	if (text == NULL)
 		snprintf(out, out_bytes, "?");
-}
-
-static bool gid_is_ipv4(const union ibv_gid *gid)
-{
-	return gid->global.subnet_prefix == 0 &&
-	       (gid->global.interface_id & htobe64(0xffffffff00000000ull)) ==
-		       htobe64(0x0000ffff00000000ull);
 }
 
 static bool gid_is_empty(const union ibv_gid *gid)
@@ -89,7 +88,7 @@ static bool set_first_roce_v2_ipv4(const struct sxt_port *port, int cnt,
 	union ibv_gid gid;
 
 	for (int i = 0; i < cnt; i++) {
-		if (read_gid(port, i, &gid) == 0 && gid_is_ipv4(&gid) &&
+		if (read_gid(port, i, &gid) == 0 && sxt_port_gid_is_ipv4(gid.raw) &&
 		    read_gid_type(port, i) == IBV_GID_TYPE_ROCE_V2)
 			return set_gid(port, i, place);
 	}

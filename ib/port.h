@@ -77,6 +77,12 @@ void sxt_ports_close(struct sxt_ib *ib);
 SXT_MUST_CHECK int sxt_port_locate(const struct sxt_port *port, struct sxt_port_place *out);
 
 /**
+ * sxt_port_gid_is_ipv4() - does a GID stand for an IPv4 address (::ffff:a.b.c.d)?
+ * @gid: 16 bytes; the address is the last four. Return: true if so.
+ */
+bool sxt_port_gid_is_ipv4(const uint8_t *gid);
+
+/**
  * sxt_port_gid_text() - a GID for messages: dotted quad where IPv4 is mapped, else IPv6 text.
  * @gid: 16 bytes. @out, @out_bytes: text, at least 64 bytes.
  */

@@ -204,11 +204,10 @@ static void request_start(struct sxt_send_end *end, const struct message *messag
 static int start(struct sxt_send_end *end, const struct message *message, uint32_t tag)
 {
 	const struct sxt_wire_cts *cts = message->cts;
-	uint64_t room = cts->size_low | (uint64_t)(cts->size_high & SXT_CTS_SIZE_HIGH_MASK) << 32;
 	bool needed = message->bytes != 0 || (cts->size_high & SXT_CTS_WANT_IMM) != 0;
 	int rc;
 
-	if (SXT_UNLIKELY(message->bytes > room))
+	if (SXT_UNLIKELY(message->bytes > sxt_cts_bytes(cts)))
 		return sxt_send_too_large(end, cts, message->bytes);
 	if (SXT_UNLIKELY(end->conn.peer_closed)) {
 		/* What nobody waits for any more counts as delivered. */

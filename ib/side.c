@@ -26,7 +26,6 @@
 #define REDIAL_NS       (500 * SXT_NS_PER_MS)
 #define REDIAL_LIMIT_NS (2 * SXT_NS_PER_SEC)
 #define GREETING_NS     (10 * SXT_NS_PER_SEC)
-#define STRANGE_LOG_NS  (10 * SXT_NS_PER_SEC)
 #define CLOSE_TRIES     100 /* of 10 ms */
 
 static const struct sxt_sys *sys_of(const struct sxt_watcher *watcher)
@@ -446,17 +445,6 @@ void sxt_side_adopt(struct sxt_side *side, struct sxt_side *fresh)
 		sxt_side_come_up(side);
 }
 
-/* At most one line in ten seconds about what strangers do. */
-static void warn_strange(struct sxt_watcher *watcher, const char *what, const char *why)
-{
-	uint32_t suppressed = 0;
-
-	if (sxt_log_allow(&watcher->strange_log, sys_of(watcher)->now_ns(), STRANGE_LOG_NS,
-			  &suppressed))
-		SXT_LOG(SXT_LOG_WARN, "side channel: %s %s; continuing (%u more not shown)", what,
-			why, suppressed);
-}
-
 static void accept_one(struct sxt_watcher *watcher, int fd, const struct sockaddr_storage *addr)
 {
 	struct sxt_side *side = NULL;
@@ -466,7 +454,8 @@ static void accept_one(struct sxt_watcher *watcher, int fd, const struct sockadd
 	if (watcher->strangers_cnt < STRANGERS_MAX)
 		side = create(watcher);
 	if (side == NULL) {
-		warn_strange(watcher, text, "is hung up on: too many connected and say nothing");
+		sxt_side_io_warn(watcher, text,
+				 "is hung up on: too many connected and say nothing");
 		sys_of(watcher)->close(fd);
 		return;
 	}
@@ -494,10 +483,10 @@ static void listen_for(const struct sxt_watcher *watcher, uint32_t events)
 /* What waits stays waiting, and epoll would say so without end: look again in a while. */
 static void pause_accepting(struct sxt_watcher *watcher, int rc)
 {
-	warn_strange(watcher, "a peer cannot be accepted:",
-		     rc == -EMFILE || rc == -ENFILE
-			     ? "no descriptor is free, raise the limit (ulimit -n)"
-			     : sxt_strerror(rc));
+	sxt_side_io_warn(watcher, "a peer cannot be accepted:",
+			 rc == -EMFILE || rc == -ENFILE
+				 ? "no descriptor is free, raise the limit (ulimit -n)"
+				 : sxt_strerror(rc));
 	listen_for(watcher, 0);
 	watcher->listen_again_ns = sys_of(watcher)->now_ns() + REDIAL_NS;
 }
@@ -594,7 +583,7 @@ static void stopped(struct sxt_side *side)
 
 	snprintf(why, sizeof(why), "sent %zu bytes of a frame and then nothing for 10 s; dropped",
 		 side->rx.used);
-	warn_strange(side->watcher, side->peer, why);
+	sxt_side_io_warn(side->watcher, side->peer, why);
 	sxt_side_lost(side, -ETIMEDOUT, "it stopped in the middle of a frame");
 }
 

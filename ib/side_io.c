@@ -29,7 +29,8 @@ static const struct sxt_sys *sys_of(const struct sxt_side *side)
 	return side->watcher->ib->sys;
 }
 
-int sxt_side_io_append(struct sxt_side_bytes *bytes, const void *data, size_t cnt, size_t max)
+/* Copy bytes behind a buffer's, up to a bound. */
+static int append(struct sxt_side_bytes *bytes, const void *data, size_t cnt, size_t max)
 {
 	size_t cap = bytes->cap != 0 ? bytes->cap : 1024;
 	uint8_t *grown;
@@ -80,7 +81,7 @@ void sxt_side_io_reset(struct sxt_side *side)
 
 int sxt_side_io_queue(struct sxt_side *side, const struct sxt_frame_out *frame)
 {
-	return sxt_side_io_append(&side->tx, frame->bytes, frame->used, TX_BYTES_MAX);
+	return append(&side->tx, frame->bytes, frame->used, TX_BYTES_MAX);
 }
 
 void sxt_side_io_say_hello(struct sxt_side *side)
@@ -98,7 +99,7 @@ void sxt_side_io_say_hello(struct sxt_side *side)
 	sxt_frame_add_text(&frame, SXT_TLV_RELEASE, SXT_VERSION);
 	side->hello.used = 0;
 	side->hello_sent = 0;
-	if (sxt_side_io_append(&side->hello, frame.bytes, frame.used, TX_BYTES_MAX) != 0)
+	if (append(&side->hello, frame.bytes, frame.used, TX_BYTES_MAX) != 0)
 		sxt_side_lost(side, -ENOMEM, "out of memory");
 }
 
@@ -155,22 +156,28 @@ void sxt_side_io_flush(struct sxt_side *side)
 	sxt_side_watch(side, !hello_is_out || (side->state == SXT_SIDE_UP && side->tx.used > 0));
 }
 
+void sxt_side_io_warn(struct sxt_watcher *watcher, const char *what, const char *why)
+{
+	uint32_t suppressed = 0;
+
+	if (sxt_log_allow(&watcher->strange_log, watcher->ib->sys->now_ns(), STRANGE_LOG_NS,
+			  &suppressed))
+		SXT_LOG(SXT_LOG_WARN, "side channel: %s %s; continuing (%u more not shown)", what,
+			why, suppressed);
+}
+
 /*
  * What came is not what a peer sends. A stranger's socket is closed, nobody else is hurt; on a
  * channel that was up it is the end of the peer, since nothing it says can be trusted.
  */
 static void refuse(struct sxt_side *side, int rc, const char *why)
 {
-	struct sxt_watcher *watcher = side->watcher;
-	uint32_t suppressed = 0;
+	char what[128];
 
-	if (!side->was_up && !side->is_dialled &&
-	    sxt_log_allow(&watcher->strange_log, sys_of(side)->now_ns(), STRANGE_LOG_NS,
-			  &suppressed))
-		SXT_LOG(SXT_LOG_WARN,
-			"side channel: %s connected and is refused: %s (%u more not shown); "
-			"continuing",
-			side->addr_text, why, suppressed);
+	if (!side->was_up && !side->is_dialled) {
+		snprintf(what, sizeof(what), "%s connected and is refused:", side->addr_text);
+		sxt_side_io_warn(side->watcher, what, why);
+	}
 	sxt_side_kill(side, rc, why);
 }
 
@@ -384,7 +391,7 @@ void sxt_side_io_read(struct sxt_side *side)
 			ended(side, got == 0 ? 0 : -errno);
 			return;
 		}
-		if (sxt_side_io_append(&side->rx, buf, (size_t)got, RX_BYTES_MAX) != 0) {
+		if (append(&side->rx, buf, (size_t)got, RX_BYTES_MAX) != 0) {
 			sxt_side_lost(side, -ENOMEM, "out of memory");
 			return;
 		}

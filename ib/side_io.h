@@ -8,13 +8,6 @@
 #include "ib/side.h"
 
 /**
- * sxt_side_io_append() - copy bytes behind a buffer's.
- * @bytes: grows. @data, @cnt: what. @max: the bound. Return: 0, -ENOBUFS or -ENOMEM.
- */
-SXT_MUST_CHECK int sxt_side_io_append(struct sxt_side_bytes *bytes, const void *data, size_t cnt,
-				      size_t max);
-
-/**
  * sxt_side_io_queue() - put a frame behind those that wait.
  * @side: the channel. @frame: copied. Return: 0, -ENOBUFS at the bound, or -ENOMEM.
  */
@@ -49,6 +42,12 @@ void sxt_side_io_reset(struct sxt_side *side);
  * @side: the channel.
  */
 void sxt_side_io_free(struct sxt_side *side);
+
+/**
+ * sxt_side_io_warn() - at most one line in ten seconds about what strangers do.
+ * @watcher: keeps count of those held back. @what, @why: two parts of one sentence.
+ */
+void sxt_side_io_warn(struct sxt_watcher *watcher, const char *what, const char *why);
 
 /**
  * sxt_side_come_up() - a valid HELLO came.
