@@ -365,6 +365,12 @@ static int rank_main(const struct sxt_drv_place *place, void *arg)
 		sxt_ignore(sxt_drv_session_close(&rank->session));
 	}
 	rc = rank->wrong > 0 ? SXT_EXIT_FOUND : SXT_EXIT_OK;
+	if (error != NULL && place->rank == 0 && options->json && !rank->reporting) {
+		/* Whoever reads the document learns of a run that failed before its first row. */
+		sxt_bench_report_begin(&rank->report, options, NULL, place->ranks,
+				       rank->session.run.net);
+		rank->reporting = true;
+	}
 	if (rank->reporting)
 		rc = sxt_bench_report_end(&rank->report, error);
 	destroy_rank(rank);

@@ -72,7 +72,7 @@ void sxt_bench_parse(int argc, char **argv, struct bench_options *out);
 
 /**
  * sxt_bench_report_begin() - head of the table.
- * @infos: one per rank. @net: names the plugin.
+ * @infos: one per rank, NULL when the run failed before they met. @net: names the plugin, or NULL.
  */
 void sxt_bench_report_begin(struct bench_report *report, const struct bench_options *options,
 			    const struct bench_rank_info *infos, int ranks,

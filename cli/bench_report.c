@@ -62,13 +62,15 @@ void sxt_bench_report_begin(struct bench_report *report, const struct bench_opti
 	memset(report, 0, sizeof(*report));
 	report->options = options;
 	report->ranks = ranks;
-	report->hosts = count_hosts(infos, ranks);
-	report->plugin_file = net->file;
-	report->abi = net->abi;
-	snprintf(report->plugin_name, sizeof(report->plugin_name), "%s", net->name);
+	report->hosts = infos != NULL ? count_hosts(infos, ranks) : options->hosts;
 	report->json_ranks = json_array();
 	report->json_rows = json_array();
-	for (int i = 0; i < ranks; i++)
+	if (net != NULL) {
+		report->plugin_file = net->file;
+		report->abi = net->abi;
+		snprintf(report->plugin_name, sizeof(report->plugin_name), "%s", net->name);
+	}
+	for (int i = 0; infos != NULL && i < ranks; i++)
 		json_array_append_new(report->json_ranks, rank_json(&infos[i], i));
 	if (!options->json)
 		print_head(report, infos);
@@ -105,17 +107,25 @@ static double average(const struct bench_report *report)
 	return report->rows_cnt > 0 ? report->busbw_sum / report->rows_cnt : 0;
 }
 
+static json_t *plugin_json(const struct bench_report *report)
+{
+	if (report->plugin_file == NULL)
+		return json_null();
+	return json_pack("{s:s, s:s, s:i}", "name", report->plugin_name, "file",
+			 report->plugin_file, "abi", report->abi);
+}
+
 static int end_json(struct bench_report *report, const char *verdict, const char *error)
 {
 	const struct bench_options *o = report->options;
-	json_t *root = json_pack(
-		"{s:s, s:s, s:o, s:{s:s, s:s, s:i}, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i}",
-		"schema", "sextant.bench/1", "verdict", verdict, "error",
-		error != NULL ? json_string(error) : json_null(), "plugin", "name",
-		report->plugin_name, "file", report->plugin_file, "abi", report->abi, "pattern",
-		o->spec.pattern->name, "proto", o->spec.proto->name, "type", o->spec.type->name,
-		"redop", op_name(report), "buffers", "out-of-place", "ranks_cnt", report->ranks,
-		"hosts_cnt", report->hosts, "channels_cnt", o->spec.channels);
+	json_t *root =
+		json_pack("{s:s, s:s, s:o, s:o, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i}", "schema",
+			  "sextant.bench/1", "verdict", verdict, "error",
+			  error != NULL ? json_string(error) : json_null(), "plugin",
+			  plugin_json(report), "pattern", o->spec.pattern->name, "proto",
+			  o->spec.proto->name, "type", o->spec.type->name, "redop", op_name(report),
+			  "buffers", "out-of-place", "ranks_cnt", report->ranks, "hosts_cnt",
+			  report->hosts, "channels_cnt", o->spec.channels);
 
 	json_object_set_new(root, "iterations", json_integer(o->iterations));
 	json_object_set_new(root, "checked_iterations", json_integer(o->checks));

@@ -101,7 +101,7 @@ def case_json():
     with open(SCHEMA, encoding="utf-8") as file:
         schema = json.load(file)
     for fault, status, verdict in ((None, 0, "ok"), ("corrupt:1", 1, "wrong"),
-                                   ("error:1", 2, "failed")):
+                                   ("error:1", 2, "failed"), ("init", 69, "failed")):
         result = bench("--ranks", "2", "--json", *QUICK, fault=fault)
         expect(status, f'"verdict": "{verdict}"', result)
         checker = Checker(schema)
