@@ -29,6 +29,7 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define REFRESH_MS       1000 /* counters, and a look at processes whose death nobody told */

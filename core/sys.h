@@ -1,5 +1,5 @@
 /*
- * sys.h - the only door to time, timers, sockets, epoll and random numbers.
+ * sys.h - the only door to time, sockets, epoll and random numbers.
  *
  * Code takes a `const struct sxt_sys *` and calls through it, so that a test can be the clock and
  * the network. Every member keeps the contract of the system call it is named for (-1 and errno),
@@ -13,7 +13,6 @@
 #include <ifaddrs.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/timerfd.h>
 #include <sys/types.h>
 
 #define SXT_NS_PER_SEC 1000000000ull
@@ -40,9 +39,6 @@ struct sxt_sys {
 	int (*epoll_ctl)(int epfd, int op, int fd, struct epoll_event *event);
 	int (*epoll_wait)(int epfd, struct epoll_event *events, int max_events, int timeout_ms);
 	int (*eventfd)(unsigned int value, int flags);
-	int (*timerfd_create)(int clock, int flags);
-	int (*timerfd_settime)(int fd, int flags, const struct itimerspec *value,
-			       struct itimerspec *old);
 	ssize_t (*read)(int fd, void *buf, size_t bytes);
 	ssize_t (*write)(int fd, const void *buf, size_t bytes);
 	int (*close)(int fd);
