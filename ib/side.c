@@ -668,17 +668,35 @@ static void read_away(const struct sxt_side *side)
 	}
 }
 
+/*
+ * Write what is left, within a bounded time. The watcher's own epoll would not wait: at the end of
+ * a job all the other peers have something to say too.
+ */
+static void flush_patiently(struct sxt_side *side)
+{
+	const struct sxt_sys *sys = sys_of(side->watcher);
+	struct epoll_event event = {.events = EPOLLOUT};
+	int epfd = sys->epoll_create1(EPOLL_CLOEXEC);
+
+	if (epfd < 0)
+		return;
+	if (sys->epoll_ctl(epfd, EPOLL_CTL_ADD, side->fd, &event) == 0) {
+		for (int i = 0; i < CLOSE_TRIES && side->fd >= 0 && side->tx.used > 0; i++) {
+			sxt_ignore(sys->epoll_wait(epfd, &event, 1, 10));
+			sxt_side_io_flush(side);
+		}
+	}
+	sys->close(epfd);
+}
+
 static void say_goodbye(struct sxt_side *side)
 {
 	struct sxt_frame_out frame;
-	struct epoll_event event;
 
 	sxt_frame_begin(&frame, SXT_FRAME_CLOSE, 0, 0);
 	sxt_side_send(side, &frame);
-	for (int i = 0; i < CLOSE_TRIES && side->fd >= 0 && side->tx.used > 0; i++) {
-		sxt_ignore(sys_of(side->watcher)->epoll_wait(side->watcher->epfd, &event, 1, 10));
-		sxt_side_io_flush(side);
-	}
+	if (side->fd >= 0 && side->tx.used > 0)
+		flush_patiently(side);
 	if (side->fd >= 0)
 		read_away(side);
 }

@@ -483,6 +483,60 @@ static void a_closed_peer_is_noted_with_its_progress(void **state)
 	sxt_conn_close(link.send);
 }
 
+/* A peer that reads only while its sender really waits for it. */
+static int wait_for_peer(int epfd, struct epoll_event *events, int max_events, int timeout_ms)
+{
+	int cnt = sxt_sys_host.epoll_wait(epfd, events, max_events, timeout_ms);
+
+	if (cnt == 0 && timeout_ms > 0) {
+		rig.sys.epoll_wait = sxt_sys_host.epoll_wait;
+		sxt_watcher_step(rig.ibs[1]->watcher, 0);
+		rig.sys.epoll_wait = wait_for_peer;
+	}
+	return cnt;
+}
+
+/* More than the sockets between two processes hold. */
+static void fill_channel(struct sxt_side *from, const struct sxt_side *to)
+{
+	struct sxt_frame_out frame;
+	int bytes = 4096;
+
+	assert_int_equal(setsockopt(from->fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)), 0);
+	assert_int_equal(setsockopt(to->fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes)), 0);
+	sxt_frame_begin(&frame, SXT_FRAME_READY, 9999, 9999);
+	pthread_mutex_lock(&from->watcher->lock);
+	while (from->tx.used < 16384)
+		sxt_side_send(from, &frame);
+	pthread_mutex_unlock(&from->watcher->lock);
+}
+
+static void a_slow_peer_hears_the_last_words(void **state)
+{
+	struct sxt_wire_handle handle;
+	struct sxt_listener *listener;
+	struct rig_link link;
+	int fd;
+
+	(void)state;
+	start_two();
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	rig_join(&link);
+	/* Somebody waits to be accepted, which keeps the watcher's epoll from sleeping. */
+	assert_int_equal(sxt_listen(rig.ibs[0], NULL, 0, &handle, &listener), 0);
+	fd = rig_dial(rig.ibs[0]);
+	fill_channel(link.send->side, link.recv->side);
+	rig.sys.epoll_wait = wait_for_peer;
+	sxt_listener_close(listener);
+	sxt_conn_close(link.send);
+	rig.sys.epoll_wait = sxt_sys_host.epoll_wait;
+	turn_often();
+	assert_int_equal(link.recv->ended, SXT_CONN_PEER_CLOSED);
+	assert_int_equal(link.recv->side->state, SXT_SIDE_DEAD);
+	sxt_conn_close(link.recv);
+	close(fd);
+}
+
 static void a_close_that_does_not_say_how_far_is_a_failure(void **state)
 {
 	struct sxt_watcher *watcher;
@@ -784,6 +838,7 @@ int main(void)
 		RIG_TEST(what_was_not_dropped_goes_with_the_process),
 		RIG_TEST(a_peer_that_gives_up_ends_accept),
 		RIG_TEST(a_closed_peer_is_noted_with_its_progress),
+		RIG_TEST(a_slow_peer_hears_the_last_words),
 		RIG_TEST(a_close_that_does_not_say_how_far_is_a_failure),
 		RIG_TEST(a_failed_peer_is_noted_and_its_words_logged),
 		RIG_TEST(settings_reach_the_connection),
