@@ -383,30 +383,34 @@ static void marker_post(struct sxt_recv_end *end)
 }
 
 /*
- * Completions that stay behind in the CQ are recognised by their generation, so a wait that ends
- * early loses nothing but tidiness.
+ * Whether everything came. Completions that stay behind in the CQ are recognised by their
+ * generation. Time is up only when none comes: the thread may have been away meanwhile.
  */
-static void drain(struct sxt_conn *conn)
+static bool drain(struct sxt_conn *conn)
 {
 	const struct sxt_sys *sys = conn->ctx->ib->sys;
 	uint64_t deadline_ns = sys->now_ns() + DRAIN_NS;
-	uint32_t polls;
-	bool done = false;
+	uint32_t polls = 0;
+	bool done;
+	int cnt;
 
-	for (polls = 0; !done && polls < DRAIN_POLLS && sys->now_ns() < deadline_ns; polls++) {
+	do {
 		sxt_context_own(conn->ctx);
-		sxt_ignore(sxt_data_drain(conn));
+		cnt = sxt_data_drain(conn);
 		done = flushed(conn);
 		sxt_context_disown(conn->ctx);
-	}
+	} while (!done && ++polls < DRAIN_POLLS && (cnt > 0 || sys->now_ns() < deadline_ns));
+	return done;
 }
 
 static void qp_unmake(struct sxt_conn *conn)
 {
-	if (conn->qp != NULL && sxt_qp_to_error(conn->port, conn->qp) == 0) {
+	bool is_empty = conn->qp == NULL;
+
+	if (!is_empty && sxt_qp_to_error(conn->port, conn->qp) == 0) {
 		if (conn->kind == SXT_CONN_RECV)
 			marker_post(sxt_recv_end(conn));
-		drain(conn);
+		is_empty = drain(conn);
 	}
 	if (conn->has_slot) {
 		sxt_context_own(conn->ctx);
@@ -414,7 +418,9 @@ static void qp_unmake(struct sxt_conn *conn)
 		sxt_context_disown(conn->ctx);
 	}
 	sxt_qp_destroy(conn->port, conn->qp);
-	sxt_context_cq_put(conn->ctx, conn->cq, conn->cq_completions);
+	/* What may still come into the CQ needs its room: an overrun would fail everybody in it. */
+	if (is_empty)
+		sxt_context_cq_put(conn->ctx, conn->cq, conn->cq_completions);
 }
 
 void sxt_conn_destroy(struct sxt_conn *conn)

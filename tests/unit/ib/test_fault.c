@@ -433,6 +433,66 @@ static void completions_of_the_closed_are_dropped(void **state)
 	sxt_conn_destroy(recv);
 }
 
+/* A thread that gets the processor once a second. */
+static uint64_t now_ns_of_late;
+
+static uint64_t clock_of_late(void)
+{
+	now_ns_of_late += SXT_NS_PER_SEC;
+	return now_ns_of_late;
+}
+
+static int poll_nothing(struct ibv_cq *cq, int cnt, struct ibv_wc *wcs)
+{
+	(void)cq;
+	(void)cnt;
+	(void)wcs;
+	return 0;
+}
+
+static void a_late_thread_takes_what_was_flushed(void **state)
+{
+	struct pair *pair = *state;
+	const struct sxt_sys *usual = pair->ib.sys;
+	struct sxt_sys late = *usual;
+	struct sxt_conn *send;
+	struct sxt_conn *recv;
+	uint32_t reserved = pair->recv->cq->reserved;
+
+	pair_more(pair, &send, &recv);
+	late.now_ns = clock_of_late;
+	pair->ib.sys = &late;
+	sxt_conn_destroy(send);
+	sxt_conn_destroy(recv);
+	pair->ib.sys = usual;
+	assert_int_equal(sxt_data_drain(pair->recv), 0);
+	assert_int_equal(pair->recv->cq->reserved, reserved);
+}
+
+static void room_stays_taken_while_completions_may_come(void **state)
+{
+	struct pair *pair = *state;
+	const struct sxt_sys *usual = pair->ib.sys;
+	struct sxt_sys late = *usual;
+	struct sxt_conn *send;
+	struct sxt_conn *recv;
+	uint32_t reserved;
+	struct ibv_context *context;
+
+	pair_more(pair, &send, &recv);
+	assert_ptr_equal(recv->cq, pair->recv->cq);
+	reserved = recv->cq->reserved;
+	context = recv->qp->context;
+	late.now_ns = clock_of_late;
+	pair->ib.sys = &late;
+	context->ops.poll_cq = poll_nothing;
+	sxt_conn_destroy(recv);
+	pair->ib.sys = usual;
+	context->ops.poll_cq = pair->send->qp->context->ops.poll_cq;
+	assert_int_equal(pair->recv->cq->reserved, reserved);
+	sxt_conn_destroy(send);
+}
+
 static void closing_with_requests_in_flight_leaves_nothing(void **state)
 {
 	struct pair *pair = *state;
@@ -729,6 +789,8 @@ int main(void)
 		TEST(a_stale_record_fails_the_connection),
 		TEST(a_senseless_entry_fails_the_connection),
 		TEST(completions_of_the_closed_are_dropped),
+		TEST(a_late_thread_takes_what_was_flushed),
+		TEST(room_stays_taken_while_completions_may_come),
 		TEST(closing_with_requests_in_flight_leaves_nothing),
 		cmocka_unit_test(every_chunk_flushed_is_booked_once),
 		TEST(a_note_reaches_a_thread_at_work),
