@@ -170,7 +170,7 @@ void sxt_side_io_warn(struct sxt_watcher *watcher, const char *what, const char 
  * What came is not what a peer sends. A stranger's socket is closed, nobody else is hurt; on a
  * channel that was up it is the end of the peer, since nothing it says can be trusted.
  */
-static void refuse(struct sxt_side *side, int rc, const char *why)
+static void refuse(struct sxt_side *side, const char *why)
 {
 	char what[128];
 
@@ -178,7 +178,7 @@ static void refuse(struct sxt_side *side, int rc, const char *why)
 		snprintf(what, sizeof(what), "%s connected and is refused:", side->addr_text);
 		sxt_side_io_warn(side->watcher, what, why);
 	}
-	sxt_side_kill(side, rc, why);
+	sxt_side_kill(side, -EPROTO, why);
 }
 
 /* Tell a stranger why before closing; best effort, one write. */
@@ -190,7 +190,7 @@ static void refuse_politely(struct sxt_side *side, int rc, const char *why)
 	sxt_frame_add_error(&frame, rc, why);
 	sxt_ignore(sys_of(side)->send(side->fd, frame.bytes, frame.used,
 				      MSG_NOSIGNAL | MSG_DONTWAIT)); /* it is closed anyway */
-	refuse(side, rc, why);
+	refuse(side, why);
 }
 
 static void name_peer(struct sxt_side *side, const struct sxt_frame_facts *facts)
@@ -276,7 +276,7 @@ static void take_greeting(struct sxt_side *side, const struct sxt_wire_frame *he
 	} else if (header->type != SXT_FRAME_HELLO || !facts->has_process) {
 		snprintf(why, sizeof(why), "its first frame is %s, not HELLO",
 			 sxt_frame_type_name(header->type));
-		refuse(side, -EBADMSG, why);
+		refuse(side, why);
 	} else if (side->is_dialled) {
 		hello_from_dialled(side, facts);
 	} else {
@@ -296,7 +296,7 @@ static void take_channel_frame(struct sxt_side *side, const struct sxt_wire_fram
 	}
 	snprintf(why, sizeof(why), "it sent %s for the channel: %s",
 		 sxt_frame_type_name(header->type), facts->text);
-	refuse(side, -EPROTO, why);
+	refuse(side, why);
 }
 
 static void take_frame(struct sxt_side *side, const struct sxt_wire_frame *header,
@@ -330,7 +330,7 @@ static bool take_first(struct sxt_side *side)
 		return false;
 	}
 	if (rc != 0) {
-		refuse(side, rc, why);
+		refuse(side, why);
 		return false;
 	}
 	bytes = sizeof(header) + header.length;
@@ -339,7 +339,7 @@ static bool take_first(struct sxt_side *side)
 	rc = sxt_frame_read_records(side->rx.data + sizeof(header), header.length, &facts, why,
 				    sizeof(why));
 	if (rc != 0) {
-		refuse(side, rc, why);
+		refuse(side, why);
 		return false;
 	}
 	drop_front(&side->rx, bytes);
@@ -370,7 +370,7 @@ static void ended(struct sxt_side *side, int rc)
 	sxt_bytes_text(side->rx.data, side->rx.used, seen, sizeof(seen));
 	snprintf(why, sizeof(why), "it hung up after %zu bytes that are no HELLO (%s)",
 		 side->rx.used, seen);
-	refuse(side, -EBADMSG, why);
+	refuse(side, why);
 }
 
 void sxt_side_io_read(struct sxt_side *side)

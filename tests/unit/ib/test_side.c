@@ -387,6 +387,19 @@ static void a_handshake_survives_a_cut(void **state)
 	sxt_conn_close(other.recv);
 }
 
+/* NCCL would blame its caller for a bad argument or a wrong size. */
+static void garbage_on_a_channel_is_the_peers_fault(void **state)
+{
+	static const char garbage[64] = "GET / HTTP/1.1";
+
+	(void)state;
+	assert_int_equal(send(first_side(rig.ibs[1])->fd, garbage, sizeof(garbage), 0),
+			 sizeof(garbage));
+	turn_often();
+	assert_int_equal(pair.send->notes, SXT_NOTE_FAILED);
+	assert_int_equal(pair.send->note_error, -EPROTO);
+}
+
 static void a_peer_that_does_not_come_back_is_dead(void **state)
 {
 	(void)state;
@@ -471,6 +484,7 @@ int main(void)
 		CONNECTED(a_cut_channel_comes_back_and_nothing_is_noted),
 		CONNECTED(frames_written_while_it_is_cut_arrive_afterwards),
 		CONNECTED(a_handshake_survives_a_cut),
+		CONNECTED(garbage_on_a_channel_is_the_peers_fault),
 		CONNECTED(a_peer_that_does_not_come_back_is_dead),
 		CONNECTED(the_end_that_waits_gives_up_as_well),
 		CONNECTED(a_peer_that_reads_nothing_does_not_grow_our_memory),
