@@ -18,9 +18,6 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-/* How often a sleeper tries work that could not be carried. */
-#define RETRY_NS 1000000u
-
 static struct sxt_soft_channel *channel_of(struct ibv_comp_channel *base)
 {
 	return SXT_CONTAINER_OF(base, struct sxt_soft_channel, base);
@@ -131,13 +128,21 @@ void sxt_soft_channel_remove(struct sxt_soft_channel *channel, struct sxt_soft_c
 	pthread_mutex_unlock(&channel->lock);
 }
 
-void sxt_soft_channel_arm_timer(struct sxt_soft_channel *channel, uint64_t at_ns)
+/* Makes the descriptor readable at a time; 0 is never. Under channel->lock. */
+static void set_timer(struct sxt_soft_channel *channel, uint64_t at_ns)
 {
 	struct itimerspec value = {.it_value.tv_sec = (time_t)(at_ns / 1000000000u),
 				   .it_value.tv_nsec = (long)(at_ns % 1000000000u)};
 
 	/* 0 disarms, which also takes the readiness away. */
 	sxt_ignore(timerfd_settime(channel->timer_fd, TFD_TIMER_ABSTIME, &value, NULL));
+}
+
+void sxt_soft_channel_retry(struct sxt_soft_channel *channel)
+{
+	pthread_mutex_lock(&channel->lock);
+	set_timer(channel, sxt_soft_now_ns() + SXT_SOFT_RETRY_NS);
+	pthread_mutex_unlock(&channel->lock);
 }
 
 static void note_wait(uint64_t *wait_until_ns, uint64_t at_ns)
@@ -147,17 +152,18 @@ static void note_wait(uint64_t *wait_until_ns, uint64_t at_ns)
 }
 
 /*
- * Takes one event that is due. @wait_until_ns: when the next one is, 0 for none known.
- * @more_out: others are due too.
+ * Takes one event that is due, and sets the timer to when there is something to do again: the
+ * next event, or work to try. @more_out: others are due too.
  */
-static struct sxt_soft_cq *take_event(struct sxt_soft_channel *channel, uint64_t now,
-				      uint64_t *wait_until_ns, bool *more_out)
+static struct sxt_soft_cq *take_event(struct sxt_soft_channel *channel, bool *more_out)
 {
+	struct sxt_soft_engine *engine = sxt_soft_context_of(channel->base.context)->engine;
+	uint64_t now = sxt_soft_now_ns();
+	uint64_t wait_until_ns = 0;
 	struct sxt_soft_cq *taken = NULL;
 	struct sxt_list *node;
 	struct sxt_list *after;
 
-	*wait_until_ns = 0;
 	*more_out = false;
 	pthread_mutex_lock(&channel->lock);
 	sxt_list_for_each (node, after, &channel->cqs) {
@@ -167,7 +173,7 @@ static struct sxt_soft_cq *take_event(struct sxt_soft_channel *channel, uint64_t
 		if (atomic_load(&cq->shared->events) == 0)
 			continue;
 		if (due > now) {
-			note_wait(wait_until_ns, due);
+			note_wait(&wait_until_ns, due);
 		} else if (taken != NULL) {
 			*more_out = true;
 		} else {
@@ -184,6 +190,10 @@ static struct sxt_soft_cq *take_event(struct sxt_soft_channel *channel, uint64_t
 		taken->comp_given++;
 		pthread_mutex_unlock(&taken->base.mutex);
 	}
+	/* Counted before sxt_soft_channel_retry() takes the lock: one of the two sets the timer. */
+	if (atomic_load(&engine->stalled_cnt) != 0)
+		note_wait(&wait_until_ns, now + SXT_SOFT_RETRY_NS);
+	set_timer(channel, wait_until_ns);
 	pthread_mutex_unlock(&channel->lock);
 	return taken;
 }
@@ -196,15 +206,12 @@ static void drain(const struct sxt_soft_channel *channel)
 		;
 }
 
-/* Sleeps until the FIFO is readable or a time has come; 0 is no time. */
-static int sleep_until(const struct sxt_soft_channel *channel, uint64_t now, uint64_t until_ns)
+/* Sleeps until the FIFO is written or the timer, which other threads set too, has run down. */
+static int sleep_on(const struct sxt_soft_channel *channel)
 {
-	struct pollfd fd = {.fd = channel->fifo_fd, .events = POLLIN};
-	uint64_t left = until_ns > now ? until_ns - now : 0;
-	struct timespec timeout = {.tv_sec = (time_t)(left / 1000000000u),
-				   .tv_nsec = (long)(left % 1000000000u)};
+	struct pollfd fd = {.fd = channel->base.fd, .events = POLLIN};
 
-	return ppoll(&fd, 1, until_ns == 0 ? NULL : &timeout, NULL) < 0 ? -errno : 0;
+	return poll(&fd, 1, -1) < 0 ? -errno : 0;
 }
 
 int sxt_soft_cq_event_get(struct ibv_comp_channel *base, struct ibv_cq **cq_out,
@@ -213,8 +220,6 @@ int sxt_soft_cq_event_get(struct ibv_comp_channel *base, struct ibv_cq **cq_out,
 	struct sxt_soft_channel *channel = channel_of(base);
 	struct sxt_soft_engine *engine = sxt_soft_context_of(base->context)->engine;
 	struct sxt_soft_cq *cq;
-	uint64_t until_ns;
-	uint64_t now;
 	bool more;
 	int rc;
 
@@ -223,23 +228,18 @@ int sxt_soft_cq_event_get(struct ibv_comp_channel *base, struct ibv_cq **cq_out,
 			sxt_soft_progress_all(engine);
 		/* Emptied first: what comes after this makes it readable again. */
 		drain(channel);
-		now = sxt_soft_now_ns();
-		cq = take_event(channel, now, &until_ns, &more);
+		cq = take_event(channel, &more);
 		if (cq != NULL)
 			break;
-		if (atomic_load(&engine->stalled_cnt) != 0)
-			note_wait(&until_ns, now + RETRY_NS);
-		sxt_soft_channel_arm_timer(channel, until_ns);
 		if ((fcntl(base->fd, F_GETFL) & O_NONBLOCK) != 0)
 			return -EAGAIN;
-		rc = sleep_until(channel, now, until_ns);
+		rc = sleep_on(channel);
 		if (rc != 0)
 			return rc;
 	}
 	/* The descriptor stays readable while there is more to get. */
 	if (more)
 		sxt_ignore(write(channel->fifo_fd, "", 1));
-	sxt_soft_channel_arm_timer(channel, until_ns);
 	*cq_out = &cq->base;
 	*cq_context_out = cq->base.cq_context;
 	return 0;

@@ -92,7 +92,7 @@ int sxt_soft_cq_next(struct sxt_soft_cq *cq, struct sxt_soft_cqe *out)
 		       : -ENOENT;
 }
 
-uint64_t sxt_soft_cq_next_visible_ns(struct sxt_soft_cq *cq)
+uint64_t sxt_soft_cq_next_visible_ns(struct sxt_soft_cq *cq, uint64_t now_ns)
 {
 	struct sxt_soft_cq_shared *shared = cq->shared;
 	uint32_t head = atomic_load_explicit(&shared->head, memory_order_acquire);
@@ -101,7 +101,7 @@ uint64_t sxt_soft_cq_next_visible_ns(struct sxt_soft_cq *cq)
 	for (uint32_t at = atomic_load(&shared->tail); at != head; at++) {
 		const struct sxt_soft_cqe *cqe = &cq->ring[at & shared->mask];
 
-		if (cqe->kind != SXT_SOFT_CQE_GONE && cqe->visible_ns != 0 &&
+		if (cqe->kind != SXT_SOFT_CQE_GONE && cqe->visible_ns > now_ns &&
 		    (first == 0 || cqe->visible_ns < first))
 			first = cqe->visible_ns;
 	}
@@ -173,9 +173,9 @@ int sxt_soft_cq_notify(struct ibv_cq *base, int solicited_only)
 	atomic_thread_fence(memory_order_seq_cst);
 	/* What is on its way has been pushed already and will not ask again. */
 	pthread_mutex_lock(&cq->poll_lock);
-	coming = sxt_soft_cq_next_visible_ns(cq);
+	coming = sxt_soft_cq_next_visible_ns(cq, sxt_soft_now_ns());
 	pthread_mutex_unlock(&cq->poll_lock);
-	if (coming == 0 || coming <= sxt_soft_now_ns())
+	if (coming == 0)
 		return 0;
 	if (atomic_exchange(&shared->armed, SXT_SOFT_ARMED_NO) != SXT_SOFT_ARMED_NO) {
 		atomic_store(&shared->event_ns, coming);
@@ -189,16 +189,22 @@ void sxt_soft_cq_purge(struct sxt_soft_cq *cq, uint32_t qpn)
 {
 	struct sxt_soft_cq_shared *shared = cq->shared;
 	uint32_t head;
+	uint32_t tail;
 
 	pthread_mutex_lock(&cq->poll_lock);
 	sxt_soft_shared_lock(&shared->lock);
 	head = atomic_load(&shared->head);
-	for (uint32_t at = atomic_load(&shared->tail); at != head; at++) {
+	tail = atomic_load(&shared->tail);
+	for (uint32_t at = tail; at != head; at++) {
 		struct sxt_soft_cqe *cqe = &cq->ring[at & shared->mask];
 
 		if (cqe->qpn == qpn)
 			cqe->kind = SXT_SOFT_CQE_GONE;
 	}
+	/* Nobody may poll it again: the room counts now. */
+	while (tail != head && cq->ring[tail & shared->mask].kind == SXT_SOFT_CQE_GONE)
+		tail++;
+	atomic_store(&shared->tail, tail);
 	sxt_soft_shared_unlock(&shared->lock);
 	pthread_mutex_unlock(&cq->poll_lock);
 }

@@ -2,7 +2,8 @@
  * objects.h - the verbs objects of one process and what the files of the engine call in each other.
  *
  * Lock order: a QP's sq_lock, its rq_lock, engine->lock, the shared locks (shared.h), peer->lock;
- * a CQ's poll_lock comes after rq_lock and takes the CQ's own shared lock only. engine->lock guards
+ * a CQ's poll_lock comes after rq_lock and takes the CQ's own shared lock only; a channel's lock
+ * comes after sq_lock and takes none of these. engine->lock guards
  * tables and mappings; no data-path call takes it except to find a peer for the first time.
  */
 #ifndef SXT_IB_SOFT_OBJECTS_H
@@ -117,7 +118,7 @@ struct sxt_soft_channel {
 	uint32_t number;
 	int fifo_fd;
 	int timer_fd;
-	pthread_mutex_t lock; /* over cqs */
+	pthread_mutex_t lock; /* over cqs and setting the timer */
 	struct sxt_list cqs;
 	char path[PATH_MAX];
 };
@@ -404,9 +405,9 @@ int sxt_soft_cq_next(struct sxt_soft_cq *cq, struct sxt_soft_cqe *out);
 
 /**
  * sxt_soft_cq_next_visible_ns() - when the next completion becomes visible. Under poll_lock.
- * @cq: CQ. Return: ns, 0 when none is on its way.
+ * @cq: CQ. @now_ns: what is visible by then is not meant. Return: ns, 0 when none is on its way.
  */
-uint64_t sxt_soft_cq_next_visible_ns(struct sxt_soft_cq *cq);
+uint64_t sxt_soft_cq_next_visible_ns(struct sxt_soft_cq *cq, uint64_t now_ns);
 
 /**
  * sxt_soft_cq_release() - a completion was taken: its work queue slots are free. Under poll_lock.
@@ -434,11 +435,14 @@ void sxt_soft_channel_add(struct sxt_soft_channel *channel, struct sxt_soft_cq *
  */
 void sxt_soft_channel_remove(struct sxt_soft_channel *channel, struct sxt_soft_cq *cq);
 
+/* How often a sleeper tries work that could not be carried. */
+#define SXT_SOFT_RETRY_NS 1000000u
+
 /**
- * sxt_soft_channel_arm_timer() - make the fd readable at a time.
- * @channel: channel. @at_ns: CLOCK_MONOTONIC; 0 disarms.
+ * sxt_soft_channel_retry() - make the fd readable soon: there is work to try again.
+ * @channel: channel. Call with the work counted in stalled_cnt. Takes channel->lock.
  */
-void sxt_soft_channel_arm_timer(struct sxt_soft_channel *channel, uint64_t at_ns);
+void sxt_soft_channel_retry(struct sxt_soft_channel *channel);
 
 /* mr.c */
 

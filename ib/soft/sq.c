@@ -21,7 +21,6 @@
 	(1u << IBV_WR_RDMA_READ | 1u << IBV_WR_ATOMIC_CMP_AND_SWP | \
 	 1u << IBV_WR_ATOMIC_FETCH_AND_ADD)
 #define FOR_EVER UINT64_MAX
-#define RETRY_NS 1000000u /* how often a sleeper looks again */
 
 static struct sxt_soft_waiting *waiting_at(const struct sxt_soft_qp *qp, uint32_t index)
 {
@@ -57,8 +56,7 @@ static void enter_stalled(struct sxt_soft_qp *qp)
 	pthread_mutex_unlock(&engine->stalled_lock);
 	/* A program that polls the descriptor must come back to try again. */
 	if (channel != NULL)
-		sxt_soft_channel_arm_timer(SXT_CONTAINER_OF(channel, struct sxt_soft_channel, base),
-					   sxt_soft_now_ns() + RETRY_NS);
+		sxt_soft_channel_retry(SXT_CONTAINER_OF(channel, struct sxt_soft_channel, base));
 }
 
 /* Keeps a WR with its SGEs; inline data now, because the caller may reuse it. */
@@ -178,7 +176,7 @@ static void count_stall(struct sxt_soft_qp *qp, const struct sxt_soft_outcome *o
 					  memory_order_relaxed);
 	} else {
 		atomic_fetch_add_explicit(&qp->port->counters.ack_timeout, 1, memory_order_relaxed);
-		period = qp->attr.timeout == 0 ? RETRY_NS : 4096ull << qp->attr.timeout;
+		period = qp->attr.timeout == 0 ? SXT_SOFT_RETRY_NS : 4096ull << qp->attr.timeout;
 	}
 	qp->next_nak_ns = now + period;
 }

@@ -151,13 +151,13 @@ static void open_queues(struct rig_end *end, const struct rig_options *options)
 	struct ibv_srq_init_attr srq_attr = {.attr = {.max_wr = 16, .max_sge = 4}};
 	struct ibv_cq_ex *cq;
 
-	if (!end->borrows) {
-		assert_int_equal(sxt_soft_cq_create(end->context, &cq_attr, &cq), 0);
-		end->send_cq = ibv_cq_ex_to_cq(cq);
-	}
 	if (options->with_channel) {
 		assert_int_equal(sxt_soft_channel_create(end->context, &end->channel), 0);
 		cq_attr.channel = end->channel;
+	}
+	if (!end->borrows) {
+		assert_int_equal(sxt_soft_cq_create(end->context, &cq_attr, &cq), 0);
+		end->send_cq = ibv_cq_ex_to_cq(cq);
 	}
 	assert_int_equal(sxt_soft_cq_create(end->context, &cq_attr, &cq), 0);
 	end->recv_cq = ibv_cq_ex_to_cq(cq);
@@ -222,13 +222,14 @@ void rig_end_close(struct rig_end *end)
 	if (end->srq != NULL)
 		assert_int_equal(sxt_soft_srq_destroy(end->srq), 0);
 	assert_int_equal(sxt_soft_cq_destroy(end->recv_cq), 0);
+	if (!end->borrows)
+		assert_int_equal(sxt_soft_cq_destroy(end->send_cq), 0);
 	if (end->channel != NULL)
 		assert_int_equal(sxt_soft_channel_destroy(end->channel), 0);
 	assert_int_equal(sxt_soft_mr_deregister(end->mr), 0);
 	munmap(end->memory, end->bytes);
 	if (end->borrows)
 		return;
-	assert_int_equal(sxt_soft_cq_destroy(end->send_cq), 0);
 	assert_int_equal(sxt_soft_pd_dealloc(end->pd), 0);
 	sxt_soft_context_close(end->context);
 }

@@ -16,7 +16,7 @@
 struct rig_end {
 	struct ibv_context *context;
 	struct ibv_pd *pd;
-	struct ibv_comp_channel *channel; /* of recv_cq, NULL without */
+	struct ibv_comp_channel *channel; /* of both CQs, NULL without */
 	struct ibv_cq *send_cq;
 	struct ibv_cq *recv_cq;
 	struct ibv_srq *srq;

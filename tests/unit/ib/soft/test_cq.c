@@ -5,10 +5,16 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -112,6 +118,35 @@ static void destroying_a_qp_takes_its_completions_only(void **state)
 	rig_end_close(&other);
 	rig_expect(pair.a.send_cq, 7, IBV_WC_SUCCESS);
 	rig_nothing(pair.a.send_cq);
+	rig_pair_close(&pair);
+}
+
+static void a_destroyed_qp_leaves_its_room(void **state)
+{
+	struct rig_options options = {.cqe = 8, .recv_wr = 4};
+	struct rig_pair pair;
+	struct rig_end other;
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	(void)state;
+	rig_pair_open(&pair, &options, NULL);
+	for (int round = 0; round < 4; round++) {
+		struct ibv_qp_init_attr_ex init = {.qp_type = IBV_QPT_RC,
+						   .comp_mask = IBV_QP_INIT_ATTR_PD,
+						   .pd = pair.a.pd,
+						   .send_cq = pair.a.send_cq,
+						   .recv_cq = pair.a.recv_cq,
+						   .cap = {.max_recv_wr = 4, .max_recv_sge = 1}};
+
+		other = pair.a;
+		assert_int_equal(sxt_soft_qp_create(pair.a.context, &init, &other.qp), 0);
+		rig_to_init(&other, NULL);
+		for (uint64_t i = 0; i < 4; i++)
+			assert_int_equal(rig_post_recv(&other, i, 0, 8), 0);
+		assert_int_equal(sxt_soft_qp_modify(other.qp, &attr, IBV_QP_STATE), 0);
+		assert_int_equal(sxt_soft_qp_destroy(other.qp), 0);
+	}
+	rig_nothing(pair.a.recv_cq);
 	rig_pair_close(&pair);
 }
 
@@ -228,6 +263,37 @@ static void a_sleeper_wakes_when_the_time_has_come(void **state)
 	rig_pair_close(&pair);
 }
 
+static void asking_looks_past_what_is_there_already(void **state)
+{
+	struct rig_options options = {.with_channel = true};
+	struct rig_pair pair;
+	struct ibv_cq *cq;
+	struct ibv_wc wc;
+	void *context;
+
+	(void)state;
+	rig_pair_open(&pair, &options, NULL);
+	assert_int_equal(fcntl(pair.b.channel->fd, F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(rig_post_recv(&pair.b, 1, 0, 8), 0);
+	assert_int_equal(rig_post_recv(&pair.b, 2, 0, 8), 0);
+	rig_pair_wr(&pair, IBV_WR_SEND, 8);
+	/* One that is due but not polled, and one on its way behind it. */
+	set_latency(1);
+	assert_int_equal(rig_post(&pair.a, &pair.wr), 0);
+	rig_expect(pair.a.send_cq, 7, IBV_WC_SUCCESS);
+	set_latency(SLOW_LATENCY_NS);
+	assert_int_equal(rig_post(&pair.a, &pair.wr), 0);
+	set_latency(0);
+	assert_int_equal(ibv_req_notify_cq(pair.b.recv_cq, 0), 0);
+	rig_expect(pair.b.recv_cq, 1, IBV_WC_SUCCESS);
+	while (sxt_soft_cq_event_get(pair.b.channel, &cq, &context) == -EAGAIN)
+		assert_true(readable(pair.b.channel->fd, 5000));
+	assert_int_equal(ibv_poll_cq(pair.b.recv_cq, 1, &wc), 1);
+	assert_int_equal(wc.wr_id, 2);
+	sxt_soft_cq_event_ack(cq, 1);
+	rig_pair_close(&pair);
+}
+
 static void a_sleeper_carries_work_that_waits(void **state)
 {
 	struct rig_options options = {.with_channel = true};
@@ -249,6 +315,96 @@ static void a_sleeper_carries_work_that_waits(void **state)
 	rig_expect(pair.a.recv_cq, 1, IBV_WC_WR_FLUSH_ERR);
 	rig_expect(pair.a.send_cq, 7, IBV_WC_RETRY_EXC_ERR);
 	sxt_soft_cq_event_ack(cq, 1);
+	rig_pair_close(&pair);
+}
+
+struct sleeper {
+	struct ibv_comp_channel *channel;
+	_Atomic int tid;
+	int rc;
+};
+
+static void *sleep_for_an_event(void *arg)
+{
+	struct sleeper *sleeper = arg;
+	struct ibv_cq *cq;
+	void *context;
+
+	atomic_store(&sleeper->tid, (int)syscall(SYS_gettid));
+	sleeper->rc = sxt_soft_cq_event_get(sleeper->channel, &cq, &context);
+	if (sleeper->rc == 0)
+		sxt_soft_cq_event_ack(cq, 1);
+	return NULL;
+}
+
+/* Until the kernel says that the thread sleeps. */
+static void wait_asleep(struct sleeper *sleeper)
+{
+	char path[64];
+	char text[512] = "";
+
+	while (atomic_load(&sleeper->tid) == 0)
+		sched_yield();
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", atomic_load(&sleeper->tid));
+	while (strstr(text, ") S ") == NULL) {
+		FILE *file = fopen(path, "re");
+
+		assert_non_null(file);
+		assert_non_null(fgets(text, sizeof(text), file));
+		fclose(file);
+	}
+}
+
+static void work_that_comes_to_wait_wakes_a_sleeper(void **state)
+{
+	struct rig_options options = {.with_channel = true};
+	struct rig_path path = {.timeout = 8, .retry_cnt = 1}; /* 2.1 ms in all */
+	struct sleeper sleeper = {0};
+	struct timespec limit;
+	struct rig_pair pair;
+	pthread_t thread;
+
+	(void)state;
+	rig_pair_open(&pair, &options, &path);
+	sleeper.channel = pair.a.channel;
+	assert_int_equal(ibv_req_notify_cq(pair.a.send_cq, 0), 0);
+	assert_int_equal(pthread_create(&thread, NULL, sleep_for_an_event, &sleeper), 0);
+	wait_asleep(&sleeper);
+	atomic_store(&rig_shared()->ports[0].state, SXT_SOFT_PORT_DOWN);
+	rig_pair_wr(&pair, IBV_WR_RDMA_WRITE, 8);
+	assert_int_equal(rig_post(&pair.a, &pair.wr), 0);
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec += 10;
+	assert_int_equal(pthread_timedjoin_np(thread, NULL, &limit), 0);
+	atomic_store(&rig_shared()->ports[0].state, SXT_SOFT_PORT_ACTIVE);
+	assert_int_equal(sleeper.rc, 0);
+	rig_expect(pair.a.send_cq, 7, IBV_WC_RETRY_EXC_ERR);
+	rig_pair_close(&pair);
+}
+
+static void an_event_leaves_the_retry_timer_running(void **state)
+{
+	struct rig_options options = {.with_channel = true};
+	struct rig_path path = {.timeout = 24}; /* more than a minute */
+	struct rig_pair pair;
+	struct ibv_cq *cq;
+	void *context;
+
+	(void)state;
+	rig_pair_open(&pair, &options, &path);
+	assert_int_equal(fcntl(pair.a.channel->fd, F_SETFL, O_NONBLOCK), 0);
+	rig_pair_wr(&pair, IBV_WR_RDMA_WRITE, 8);
+	assert_int_equal(ibv_req_notify_cq(pair.a.send_cq, 0), 0);
+	assert_int_equal(rig_post(&pair.a, &pair.wr), 0);
+	atomic_store(&rig_shared()->ports[0].state, SXT_SOFT_PORT_DOWN);
+	pair.wr.wr_id = 8;
+	assert_int_equal(rig_post(&pair.a, &pair.wr), 0);
+	assert_int_equal(sxt_soft_cq_event_get(pair.a.channel, &cq, &context), 0);
+	sxt_soft_cq_event_ack(cq, 1);
+	assert_true(readable(pair.a.channel->fd, 5000));
+	atomic_store(&rig_shared()->ports[0].state, SXT_SOFT_PORT_ACTIVE);
+	rig_expect(pair.a.send_cq, 7, IBV_WC_SUCCESS);
+	rig_expect(pair.a.send_cq, 8, IBV_WC_SUCCESS);
 	rig_pair_close(&pair);
 }
 
@@ -290,12 +446,16 @@ int main(void)
 		RIG_TEST(a_queue_of_an_odd_size_wraps),
 		RIG_TEST(resizing_keeps_what_is_there),
 		RIG_TEST(destroying_a_qp_takes_its_completions_only),
+		RIG_TEST(a_destroyed_qp_leaves_its_room),
 		RIG_TEST(an_armed_queue_wakes_its_channel_once),
 		RIG_TEST(solicited_means_asked_for),
 		RIG_TEST(a_completion_is_seen_when_its_time_has_come),
 		RIG_TEST(bandwidth_is_shared_by_what_is_sent),
 		RIG_TEST(a_sleeper_wakes_when_the_time_has_come),
+		RIG_TEST(asking_looks_past_what_is_there_already),
 		RIG_TEST(a_sleeper_carries_work_that_waits),
+		RIG_TEST(work_that_comes_to_wait_wakes_a_sleeper),
+		RIG_TEST(an_event_leaves_the_retry_timer_running),
 		RIG_TEST(the_extended_queue_reads_field_by_field),
 	};
 
