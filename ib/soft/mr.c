@@ -147,7 +147,16 @@ static int range_inspect(uint64_t addr, uint64_t bytes, struct range *out)
 	return 0;
 }
 
-/* A descriptor of this process that is open on the file of a range; duplicated, or -1. */
+static bool is_file_of(const struct range *range, const struct stat *st)
+{
+	return st->st_dev == range->dev && st->st_ino == range->ino && S_ISREG(st->st_mode);
+}
+
+/*
+ * The file of a range, opened anew through a descriptor of this process that is open on it; or -1.
+ * By the descriptor's name, never by its number: other threads close and open descriptors
+ * meanwhile, so that what a number means is known only of our own.
+ */
 static int descriptor_of(const struct range *range)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -158,13 +167,14 @@ static int descriptor_of(const struct range *range)
 	if (dir == NULL)
 		return -1;
 	while (found < 0 && (entry = readdir(dir)) != NULL) {
-		int fd = (int)strtol(entry->d_name, NULL, 10);
-
-		if (entry->d_name[0] == '.' || fd == dirfd(dir) || fstat(fd, &st) != 0 ||
-		    st.st_dev != range->dev || st.st_ino != range->ino || !S_ISREG(st.st_mode))
+		if (entry->d_name[0] == '.' || fstatat(dirfd(dir), entry->d_name, &st, 0) != 0 ||
+		    !is_file_of(range, &st))
 			continue;
-		if ((fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDWR)
-			found = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+		found = openat(dirfd(dir), entry->d_name, O_RDWR | O_CLOEXEC);
+		if (found >= 0 && (fstat(found, &st) != 0 || !is_file_of(range, &st))) {
+			close(found);
+			found = -1;
+		}
 	}
 	closedir(dir);
 	return found;
@@ -194,8 +204,7 @@ static int reopen(uint64_t addr, const struct range *range)
 		break;
 	}
 	fclose(maps);
-	if (fd >= 0 && (fstat(fd, &st) != 0 || st.st_dev != range->dev || st.st_ino != range->ino ||
-			!S_ISREG(st.st_mode))) {
+	if (fd >= 0 && (fstat(fd, &st) != 0 || !is_file_of(range, &st))) {
 		close(fd);
 		fd = -1;
 	}

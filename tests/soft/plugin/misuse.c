@@ -35,6 +35,7 @@ static struct {
 	size_t used;
 } heard = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+SXT_PRINTF(5, 6)
 static void listen_in(int level, unsigned long flags, const char *file, int line, const char *fmt,
 		      ...)
 {
