@@ -72,7 +72,7 @@ void sxt_bench_report_begin(struct bench_report *report, const struct bench_opti
 	}
 	for (int i = 0; infos != NULL && i < ranks; i++)
 		json_array_append_new(report->json_ranks, rank_json(&infos[i], i));
-	if (!options->json)
+	if (!options->json && infos != NULL)
 		print_head(report, infos);
 }
 

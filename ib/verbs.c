@@ -5,6 +5,7 @@
 
 #include "core/dl.h"
 #include "core/log.h"
+#include "core/status.h"
 
 #include <errno.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 	}
 
 static const struct sxt_dl_symbol symbols[] = {
+	OPT(fork_init, "ibv_fork_init", "IBVERBS_1.1"),
 	ROW(get_device_list, "ibv_get_device_list", "IBVERBS_1.1"),
 	ROW(free_device_list, "ibv_free_device_list", "IBVERBS_1.1"),
 	ROW(get_device_name, "ibv_get_device_name", "IBVERBS_1.1"),
@@ -47,6 +49,21 @@ static const struct sxt_dl_symbol symbols[] = {
 	{0, NULL, NULL, false},
 };
 
+/*
+ * Jobs fork (data loaders do). Before Linux 5.12 a child's copy-on-write may then take a registered
+ * page away from the HCA; the library marks such pages if it is told before the first registration.
+ */
+static void protect_from_fork(const struct sxt_verbs *verbs)
+{
+	int rc = verbs->fork_init != NULL ? verbs->fork_init() : 0;
+
+	if (rc != 0)
+		SXT_LOG(SXT_LOG_INFO,
+			"fork protection is not on (ibv_fork_init: %s): memory was registered "
+			"before this plugin was loaded; it matters before Linux 5.12 only",
+			sxt_strerror(rc));
+}
+
 int sxt_verbs_open(const struct sxt_config *config, struct sxt_verbs *out)
 {
 	struct sxt_verbs verbs = {0};
@@ -65,9 +82,11 @@ int sxt_verbs_open(const struct sxt_config *config, struct sxt_verbs *out)
 			"verbs library %s is no libibverbs that can be used: %s; rdma-core 17 or "
 			"newer is needed",
 			config->ibverbs_lib, why);
-	else
-		*out = verbs;
-	return rc;
+	if (rc != 0)
+		return rc;
+	protect_from_fork(&verbs);
+	*out = verbs;
+	return 0;
 }
 
 void sxt_verbs_close(struct sxt_verbs *verbs)

@@ -16,6 +16,7 @@
 
 /* Raw functions, with libibverbs' own results; optional ones are NULL where it is too old. */
 struct sxt_verbs {
+	int (*fork_init)(void); /* optional */
 	struct ibv_device **(*get_device_list)(int *cnt);
 	void (*free_device_list)(struct ibv_device **list);
 	const char *(*get_device_name)(struct ibv_device *device);
