@@ -53,6 +53,7 @@ struct run {
 	struct sxt_soft_watch watch;
 	char library[PATH_MAX];
 	sigset_t old_mask;
+	struct sigaction old_sigchld;
 	int signal_fd;
 	pid_t child;
 	int status; /* as waitpid() gives it; valid once child is 0 */
@@ -236,8 +237,12 @@ static int block_signals(struct run *run)
 {
 	static const int taken[] = {SIGCHLD, SIGINT,  SIGTERM, SIGHUP,
 				    SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT};
+	/* Where it is ignored, children vanish by themselves and no wait finds them. */
+	const struct sigaction told = {.sa_handler = SIG_DFL};
 	sigset_t mask;
 
+	if (sigaction(SIGCHLD, &told, &run->old_sigchld) != 0)
+		return -errno;
 	sigemptyset(&mask);
 	for (size_t i = 0; i < SXT_ARRAY_LEN(taken); i++)
 		sigaddset(&mask, taken[i]);
@@ -251,7 +256,8 @@ static void run_child(const struct run *run, uint32_t host)
 {
 	int rc = set_environment(run, host);
 
-	if (rc == 0 && sigprocmask(SIG_SETMASK, &run->old_mask, NULL) == 0)
+	if (rc == 0 && sigaction(SIGCHLD, &run->old_sigchld, NULL) == 0 &&
+	    sigprocmask(SIG_SETMASK, &run->old_mask, NULL) == 0)
 		execvp(run->args.command[0], run->args.command);
 	if (rc != 0)
 		errno = -rc;

@@ -210,6 +210,8 @@ int sxt_drv_launch_fork(const struct sxt_drv_fork *spec,
 	int rc;
 
 	family.deadline_ns = sxt_sys_host.now_ns() + spec->timeout_s * SXT_NS_PER_SEC + GRACE_NS;
+	/* Where it is ignored, ranks vanish by themselves and no wait finds them. */
+	signal(SIGCHLD, SIG_DFL);
 	sigemptyset(&sigchld);
 	sigaddset(&sigchld, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &sigchld, NULL);

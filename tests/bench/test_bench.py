@@ -4,6 +4,7 @@ Usage: test_bench.py SEXTANT FAKE_PLUGIN SCHEMA CASE
 """
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -77,6 +78,19 @@ def case_misbehaviour():
 def case_blocked():
     """A call that never returns ends the run all the same."""
     expect(2, "does not return", bench("--ranks", "2", *QUICK, "--timeout", "2", fault="block:1"))
+
+
+def case_ignored():
+    """Started where SIGCHLD is ignored, as some daemons start things: the ends are noticed."""
+    run = subprocess.Popen([SEXTANT, "bench", "--plugin", FAKE, "--ranks", "2", *QUICK],
+                           stdout=subprocess.DEVNULL,
+                           preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+    try:
+        status = run.wait(timeout=60)
+    finally:
+        run.kill()
+    if status != 0:
+        sys.exit(f"expected status 0, got {status}")
 
 
 def case_usage():

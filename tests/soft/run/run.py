@@ -10,6 +10,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -41,9 +42,10 @@ class Stage:
         return subprocess.run(command, env=self.environ, capture_output=True, text=True,
                               timeout=DEADLINE_S, check=False, **more)
 
-    def start(self, command):
+    def start(self, command, **more):
         return subprocess.Popen(command, env=self.environ, stdin=subprocess.PIPE,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                **more)
 
     def states(self):
         base = pathlib.Path(f"/dev/shm/sextant-soft-{os.geteuid()}")
@@ -114,6 +116,19 @@ def forwarded_signal(stage):
     assert run.stdout.readline() == "ready\n"
     run.send_signal(signal.SIGTERM)
     assert run.wait(timeout=DEADLINE_S) == 5
+    run.communicate()
+    assert not stage.states()
+
+
+def ignored_children(stage):
+    """Started where SIGCHLD is ignored: the command's end is noticed, and it is ignored there."""
+    script = "import signal; exit(7 if signal.getsignal(signal.SIGCHLD) else 8)"
+    run = stage.start(stage.soft_run("--", sys.executable, "-c", script),
+                      preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+    try:
+        assert run.wait(timeout=10) == 7
+    finally:
+        run.kill()
     run.communicate()
     assert not stage.states()
 
