@@ -61,7 +61,8 @@ void sxt_soft_cq_push(struct sxt_soft_engine *engine, struct sxt_soft_peer *peer
 		raise_event(engine, peer, cq, cqe);
 }
 
-int sxt_soft_cq_next(struct sxt_soft_cq *cq, struct sxt_soft_cqe *out)
+/* The next entry that is visible, out of the ring. Return: as sxt_soft_cq_next(). */
+static int take_visible(struct sxt_soft_cq *cq, struct sxt_soft_cqe *out)
 {
 	struct sxt_soft_cq_shared *shared = cq->shared;
 	uint32_t tail = atomic_load_explicit(&shared->tail, memory_order_relaxed);
@@ -92,6 +93,37 @@ int sxt_soft_cq_next(struct sxt_soft_cq *cq, struct sxt_soft_cqe *out)
 		       : -ENOENT;
 }
 
+/*
+ * A completion was taken: its work queue slots are free. False for a receive that was completed
+ * before, by a sender that was killed before it took it out of its ring.
+ */
+static bool release(struct sxt_soft_cq *cq, const struct sxt_soft_cqe *cqe)
+{
+	/* Its completions go before the QP does: what is in the ring has a QP. */
+	struct sxt_soft_qp *qp = cq->engine->qps.items[cqe->qp_slot];
+
+	if (cqe->kind == SXT_SOFT_CQE_SEND) {
+		/* Pairs with the acquire in submit: the WR's slot may be written again. */
+		atomic_store_explicit(&qp->sq_tail, cqe->wq_release, memory_order_release);
+	} else if (cqe->kind == SXT_SOFT_CQE_RECV) {
+		if (SXT_UNLIKELY(atomic_load_explicit(&qp->recv_done, memory_order_relaxed) ==
+				 cqe->wq_release))
+			return false;
+		atomic_store_explicit(&qp->recv_done, cqe->wq_release, memory_order_release);
+	}
+	return true;
+}
+
+int sxt_soft_cq_next(struct sxt_soft_cq *cq, struct sxt_soft_cqe *out)
+{
+	int rc;
+
+	do
+		rc = take_visible(cq, out);
+	while (rc == 0 && !release(cq, out));
+	return rc;
+}
+
 uint64_t sxt_soft_cq_next_visible_ns(struct sxt_soft_cq *cq, uint64_t now_ns)
 {
 	struct sxt_soft_cq_shared *shared = cq->shared;
@@ -106,18 +138,6 @@ uint64_t sxt_soft_cq_next_visible_ns(struct sxt_soft_cq *cq, uint64_t now_ns)
 			first = cqe->visible_ns;
 	}
 	return first;
-}
-
-void sxt_soft_cq_release(struct sxt_soft_cq *cq, const struct sxt_soft_cqe *cqe)
-{
-	/* Its completions go before the QP does: what is in the ring has a QP. */
-	struct sxt_soft_qp *qp = cq->engine->qps.items[cqe->qp_slot];
-
-	if (cqe->kind == SXT_SOFT_CQE_SEND)
-		/* Pairs with the acquire in submit: the WR's slot may be written again. */
-		atomic_store_explicit(&qp->sq_tail, cqe->sq_release, memory_order_release);
-	else if (cqe->kind == SXT_SOFT_CQE_RECV)
-		atomic_fetch_add_explicit(&qp->recv_done, 1, memory_order_release);
 }
 
 static void fill_wc(struct ibv_wc *wc, const struct sxt_soft_cqe *cqe)
@@ -151,7 +171,6 @@ int sxt_soft_cq_poll(struct ibv_cq *base, int num_entries, struct ibv_wc *wc)
 		rc = sxt_soft_cq_next(cq, &cqe);
 		if (rc != 0)
 			break;
-		sxt_soft_cq_release(cq, &cqe);
 		fill_wc(&wc[got++], &cqe);
 	}
 	pthread_mutex_unlock(&cq->poll_lock);

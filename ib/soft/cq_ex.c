@@ -19,7 +19,6 @@ static int load_next(struct sxt_soft_cq *cq)
 
 	if (rc != 0)
 		return -rc;
-	sxt_soft_cq_release(cq, &cq->current);
 	cq->ex.wr_id = cq->current.wr_id;
 	cq->ex.status = (enum ibv_wc_status)cq->current.status;
 	return 0;

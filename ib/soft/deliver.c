@@ -1,8 +1,9 @@
 /*
  * deliver.c - the receiving side of a message, carried out by the sender's process. Hot.
  *
- * The caller holds the receiving QP's shared lock. A receive work request stays in its ring until
- * its completion is written, so a sender killed in between loses nothing of the receiver's.
+ * The caller holds the receiving QP's shared lock. A receive work request stays in the QP's ring
+ * until its completion is written; where the sender is killed in between it is completed again, and
+ * the poller drops the second. An SRQ's leaves first: other QPs would receive into it again.
  */
 #include "ib/soft/objects.h"
 
@@ -157,15 +158,15 @@ static uint8_t status_of(enum sxt_soft_delivery result)
 	}
 }
 
-/* Takes a receive out of its ring; tells when an SRQ runs low. */
-static void consume(struct sxt_soft_engine *engine, struct sxt_soft_peer *peer,
-		    const struct source *source, uint32_t srq_slot)
+/* Takes a receive out of an SRQ; tells when it runs low. */
+static void consume_shared(struct sxt_soft_engine *engine, struct sxt_soft_peer *peer,
+			   const struct source *source, uint32_t srq_slot)
 {
 	uint32_t left = ring_fill(source->ring) - 1;
 
 	/* Pairs with the poster's acquire: the slot may be written again. */
 	atomic_fetch_add_explicit(&source->ring->tail, 1, memory_order_release);
-	if (source->srq == NULL || source->srq->limit == 0 || left >= source->srq->limit)
+	if (source->srq->limit == 0 || left >= source->srq->limit)
 		return;
 	source->srq->limit = 0;
 	sxt_soft_peer_event(engine, peer, source->srq->context, IBV_EVENT_SRQ_LIMIT_REACHED,
@@ -180,14 +181,15 @@ enum sxt_soft_delivery sxt_soft_deliver(struct sxt_soft_engine *engine, struct s
 	const struct sxt_soft_recv_wqe *wqe;
 	enum sxt_soft_delivery result;
 	struct source source;
+	uint32_t tail;
 
 	source_open(peer->arena, qp, &source);
 	if (ring_fill(source.ring) == 0) {
 		source_close(&source);
 		return SXT_SOFT_DELIVER_EMPTY;
 	}
-	wqe = sxt_soft_recv_wqe_at(peer->arena, source.ring,
-				   atomic_load_explicit(&source.ring->tail, memory_order_relaxed));
+	tail = atomic_load_explicit(&source.ring->tail, memory_order_relaxed);
+	wqe = sxt_soft_recv_wqe_at(peer->arena, source.ring, tail);
 	result = place(peer, source.pd, wqe, message, qp->type == IBV_QPT_UD);
 	if (result == SXT_SOFT_DELIVER_DEAD) {
 		source_close(&source);
@@ -195,15 +197,19 @@ enum sxt_soft_delivery sxt_soft_deliver(struct sxt_soft_engine *engine, struct s
 	}
 	fill_cqe(&cqe, qp, (uint32_t)(qp - peer->arena->qps), message);
 	cqe.wr_id = wqe->wr_id;
+	cqe.wq_release = tail + 1;
 	cqe.status = status_of(result);
 	cqe.visible_ns = message->visible_ns;
 	/* A later message of an earlier time would overtake: keep the QP's own order. */
 	if (cqe.visible_ns < qp->recv_visible_ns)
 		cqe.visible_ns = qp->recv_visible_ns;
 	qp->recv_visible_ns = cqe.visible_ns;
-	consume(engine, peer, &source, qp->srq);
+	if (source.srq != NULL)
+		consume_shared(engine, peer, &source, qp->srq);
 	source_close(&source);
 	sxt_soft_cq_push(engine, peer, qp->recv_cq, &cqe);
+	if (source.srq == NULL)
+		atomic_store_explicit(&qp->rq.tail, tail + 1, memory_order_release);
 	return result;
 }
 
@@ -223,8 +229,9 @@ static void flush_receives(struct sxt_soft_engine *engine, struct sxt_soft_peer 
 		uint32_t tail = atomic_load_explicit(&qp->rq.tail, memory_order_relaxed);
 
 		cqe.wr_id = sxt_soft_recv_wqe_at(peer->arena, &qp->rq, tail)->wr_id;
-		atomic_store_explicit(&qp->rq.tail, tail + 1, memory_order_release);
+		cqe.wq_release = tail + 1;
 		sxt_soft_cq_push(engine, peer, qp->recv_cq, &cqe);
+		atomic_store_explicit(&qp->rq.tail, tail + 1, memory_order_release);
 	}
 }
 

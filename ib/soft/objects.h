@@ -398,7 +398,8 @@ void sxt_soft_cq_push(struct sxt_soft_engine *engine, struct sxt_soft_peer *peer
 void sxt_soft_cq_purge(struct sxt_soft_cq *cq, uint32_t qpn);
 
 /**
- * sxt_soft_cq_next() - take the next completion that is visible. Under poll_lock.
+ * sxt_soft_cq_next() - take the next completion that is visible, and with it free the slots of
+ * its work queue. Under poll_lock.
  * @cq: CQ. @out: written on success only. Return: 0, -ENOENT when there is none, -EIO when overrun.
  */
 int sxt_soft_cq_next(struct sxt_soft_cq *cq, struct sxt_soft_cqe *out);
@@ -408,12 +409,6 @@ int sxt_soft_cq_next(struct sxt_soft_cq *cq, struct sxt_soft_cqe *out);
  * @cq: CQ. @now_ns: what is visible by then is not meant. Return: ns, 0 when none is on its way.
  */
 uint64_t sxt_soft_cq_next_visible_ns(struct sxt_soft_cq *cq, uint64_t now_ns);
-
-/**
- * sxt_soft_cq_release() - a completion was taken: its work queue slots are free. Under poll_lock.
- * @cq: CQ. @cqe: from sxt_soft_cq_next().
- */
-void sxt_soft_cq_release(struct sxt_soft_cq *cq, const struct sxt_soft_cqe *cqe);
 
 /**
  * sxt_soft_cq_ex_init() - fill the pointers of an extended CQ.

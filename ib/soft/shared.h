@@ -129,7 +129,7 @@ struct sxt_soft_cqe {
 	uint32_t byte_len;
 	uint32_t imm_data; /* network order, as it came */
 	uint32_t src_qp;
-	uint32_t sq_release; /* sends: the SQ is free up to here */
+	uint32_t wq_release; /* the SQ, or the QP's own RQ, is free up to here */
 	uint8_t kind;        /* enum sxt_soft_cqe_kind */
 	uint8_t status;      /* enum ibv_wc_status */
 	uint8_t opcode;      /* enum ibv_wc_opcode */

@@ -126,7 +126,7 @@ void sxt_soft_sq_complete(struct sxt_soft_qp *qp, const struct sxt_soft_wr *wr, 
 	cqe.qpn = qp->base.qp_num;
 	cqe.qp_slot = qp->slot;
 	cqe.byte_len = byte_len;
-	cqe.sq_release = wr->index + 1;
+	cqe.wq_release = wr->index + 1;
 	cqe.kind = SXT_SOFT_CQE_SEND;
 	cqe.status = (uint8_t)status;
 	cqe.opcode = wc_opcode(wr->opcode);

@@ -379,6 +379,96 @@ static void a_sleeper_is_woken_by_another_process(void **state)
 	assert_int_equal(two_processes(&sleeper, &options), 0);
 }
 
+/* Sends once; the parent sees to it that this never returns. */
+static void child_that_is_stopped(struct meeting *meeting, const struct rig_options *options)
+{
+	struct rig_end end;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
+
+	rig_end_open(&end, options);
+	end.memory[0] = 0x77;
+	meet(meeting, &end, CHILD, NULL);
+	wait_step(meeting, 5);
+	rig_wr(&end, &meeting->address[PARENT], IBV_WR_SEND, 8, &sge, &wr);
+	sxt_ignore(rig_post(&end, &wr));
+}
+
+static void wait_asleep(pid_t pid)
+{
+	char path[64];
+	char text[512] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	while (strstr(text, ") S ") == NULL) {
+		FILE *file = fopen(path, "re");
+
+		assert_non_null(file);
+		assert_non_null(fgets(text, sizeof(text), file));
+		fclose(file);
+	}
+}
+
+/* The data are there, the completion is not: the sender waits for the CQ's lock when it is killed.
+ */
+static void parent_that_kills(struct meeting *meeting, const struct rig_options *options,
+			      pid_t child)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct sxt_soft_cq_shared *cq;
+	struct rig_end end;
+
+	rig_end_open(&end, options);
+	meet(meeting, &end, PARENT, NULL);
+	cq = SXT_CONTAINER_OF(end.recv_cq, struct sxt_soft_cq, base)->shared;
+	assert_int_equal(rig_post_recv(&end, 1, 0, 8), 0);
+	assert_int_equal(rig_post_recv(&end, 2, 8, 8), 0);
+	sxt_soft_shared_lock(&cq->lock);
+	atomic_fetch_add(&meeting->step, 1);
+	while (*(volatile uint8_t *)end.memory != 0x77)
+		usleep(100);
+	wait_asleep(child);
+	assert_int_equal(kill(child, SIGKILL), 0);
+	assert_int_equal(waitid(P_PID, (id_t)child, NULL, WEXITED | WNOWAIT), 0);
+	sxt_soft_shared_unlock(&cq->lock);
+	assert_int_equal(sxt_soft_qp_modify(end.qp, &attr, IBV_QP_STATE), 0);
+	rig_expect(end.recv_cq, 1, IBV_WC_WR_FLUSH_ERR);
+	rig_expect(end.recv_cq, 2, IBV_WC_WR_FLUSH_ERR);
+	rig_nothing(end.recv_cq);
+	rig_end_close(&end);
+	bury(child);
+}
+
+static const struct act stopped = {child_that_is_stopped, parent_that_kills};
+
+static void a_killed_sender_loses_no_receive(void **state)
+{
+	(void)state;
+	assert_int_equal(two_processes(&stopped, NULL), SIGKILL);
+}
+
+/* A sender killed right after the completion leaves the receive in the ring. */
+static void a_receive_is_completed_once(void **state)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct rig_pair pair;
+	struct sxt_soft_qp_shared *qp;
+
+	(void)state;
+	rig_pair_open(&pair, NULL, NULL);
+	qp = SXT_CONTAINER_OF(pair.b.qp, struct sxt_soft_qp, base)->shared;
+	assert_int_equal(rig_post_recv(&pair.b, 1, 0, 8), 0);
+	assert_int_equal(rig_post_recv(&pair.b, 2, 8, 8), 0);
+	rig_pair_wr(&pair, IBV_WR_SEND, 8);
+	rig_pair_run(&pair, IBV_WC_SUCCESS);
+	atomic_fetch_sub(&qp->rq.tail, 1);
+	assert_int_equal(sxt_soft_qp_modify(pair.b.qp, &attr, IBV_QP_STATE), 0);
+	rig_expect(pair.b.recv_cq, 1, IBV_WC_SUCCESS);
+	rig_expect(pair.b.recv_cq, 2, IBV_WC_WR_FLUSH_ERR);
+	rig_nothing(pair.b.recv_cq);
+	rig_pair_close(&pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -387,6 +477,8 @@ int main(void)
 		RIG_TEST(atomics_of_two_processes_do_not_lose_each_other),
 		RIG_TEST(a_killed_peer_ends_in_retries_exceeded),
 		RIG_TEST(a_killed_sender_blocks_nobody),
+		RIG_TEST(a_killed_sender_loses_no_receive),
+		RIG_TEST(a_receive_is_completed_once),
 		RIG_TEST(a_sleeper_is_woken_by_another_process),
 	};
 
