@@ -109,12 +109,18 @@ __attribute__((destructor)) static void process_exit(void)
 	pthread_mutex_unlock(&net_process.lock);
 }
 
+/* What init has against its input are the user's settings (SEXTANT_STRICT). */
+static ncclResult_t init_result(int rc)
+{
+	return rc == -EINVAL ? ncclInvalidUsage : sxt_result(rc);
+}
+
 ncclResult_t sxt_net_init(ncclDebugLogger_t logger)
 {
 	struct sxt_ib *ib;
 
 	sxt_logger_set(logger);
-	return sxt_result(process_enter(true, &ib));
+	return init_result(process_enter(true, &ib));
 }
 
 ncclResult_t sxt_net_init_v10(ncclDebugLogger_t logger, ncclProfilerCallback_t profiler)
@@ -148,7 +154,7 @@ fail:
 	if (made->ib != NULL)
 		process_leave(made->ib);
 	free(made);
-	return sxt_result(rc);
+	return init_result(rc);
 }
 
 ncclResult_t sxt_net_finalize(void *ctx)

@@ -465,7 +465,7 @@ static void a_bad_setting_is_told_and_strict_makes_it_an_error(void **state)
 	assert_heard("20ms");
 	pair_fini(&pair);
 	setenv("SEXTANT_STRICT", "1", 1);
-	assert_int_not_equal(net->init(&ctx, 1, NULL, listen_in, NULL), ncclSuccess);
+	assert_int_equal(net->init(&ctx, 1, NULL, listen_in, NULL), ncclInvalidUsage);
 	unsetenv("SEXTANT_STRICT");
 	unsetenv("NCCL_IB_TIMEOUT");
 }

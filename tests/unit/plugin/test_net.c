@@ -441,6 +441,9 @@ static void a_failed_init_keeps_nothing(void **state)
 	assert_int_equal(ncclNetPlugin_v12.init(&ctx, 1, NULL, quiet_logger, NULL),
 			 ncclSystemError);
 	assert_null(ctx);
+	fake.rc = -EINVAL; /* bad settings, and SEXTANT_STRICT */
+	assert_int_equal(ncclNetPlugin_v12.init(&ctx, 1, NULL, quiet_logger, NULL),
+			 ncclInvalidUsage);
 	assert_int_equal(fake.gets_cnt, fake.puts_cnt);
 }
 
