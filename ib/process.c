@@ -74,15 +74,16 @@ static struct own_parts own;
 
 static int load_own(void)
 {
-	int rc = sxt_config_load(&own.config);
+	/* Before the settings are loaded: what is wrong with them belongs into the file as well. */
+	const char *log_file = sxt_env_get("SEXTANT_LOG_FILE");
+	int rc = sxt_log_set_file(log_file);
 
 	if (rc != 0)
-		return rc;
-	rc = sxt_log_set_file(own.config.log_file);
-	if (rc != 0)
 		SXT_LOG(SXT_LOG_WARN, "SEXTANT_LOG_FILE=%s cannot be opened: %s; continuing",
-			own.config.log_file, sxt_strerror(rc));
-	rc = 0;
+			log_file, sxt_strerror(rc));
+	rc = sxt_config_load(&own.config);
+	if (rc != 0)
+		return rc;
 	if (own.config.ib_disable != 0) {
 		SXT_LOG(SXT_LOG_INFO, "NCCL_IB_DISABLE=1: Sextant stays away");
 		rc = -ENODEV;

@@ -470,6 +470,30 @@ static void a_bad_setting_is_told_and_strict_makes_it_an_error(void **state)
 	unsetenv("NCCL_IB_TIMEOUT");
 }
 
+static void the_log_file_has_what_is_wrong_with_the_settings(void **state)
+{
+	char path[] = "/tmp/sextant-misuse-XXXXXX";
+	char text[4096] = "";
+	struct pair pair;
+	ssize_t got;
+	int fd;
+
+	(void)state;
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	setenv("SEXTANT_LOG_FILE", path, 1);
+	setenv("NCCL_IB_TC", "9999", 1);
+	pair_init(&pair);
+	unsetenv("NCCL_IB_TC");
+	unsetenv("SEXTANT_LOG_FILE");
+	got = read(fd, text, sizeof(text) - 1);
+	text[got > 0 ? got : 0] = '\0';
+	assert_non_null(strstr(text, "WARN setting NCCL_IB_TC=9999"));
+	pair_fini(&pair);
+	close(fd);
+	unlink(path);
+}
+
 static void a_misspelt_setting_finds_its_nearest(void **state)
 {
 	struct pair pair;
@@ -533,6 +557,7 @@ static const struct CMUnitTest tests[] = {
 	cmocka_unit_test(the_receiver_may_leave_first),
 	cmocka_unit_test(a_bad_setting_is_told_and_strict_makes_it_an_error),
 	cmocka_unit_test(a_misspelt_setting_finds_its_nearest),
+	cmocka_unit_test(the_log_file_has_what_is_wrong_with_the_settings),
 	cmocka_unit_test(a_missing_verbs_library_is_named_with_its_remedy),
 	cmocka_unit_test(a_disabled_plugin_declines),
 	cmocka_unit_test(a_good_pair_works), /* whatever came before, the next one works */
