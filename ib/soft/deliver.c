@@ -80,12 +80,14 @@ static enum sxt_soft_delivery scatter(struct sxt_soft_peer *peer, uint32_t pd,
 	for (uint32_t i = 0; i < wqe->sge_cnt && done < bytes; i++) {
 		const struct ibv_sge *sge = &wqe->sge[i];
 		size_t take = bytes - done < sge->length ? bytes - done : sge->length;
-		const struct sxt_soft_mr_entry *mr =
-			sxt_soft_mr_find(peer->arena, pd, sge->lkey, sge->addr, sge->length,
-					 IBV_ACCESS_LOCAL_WRITE);
+		const struct sxt_soft_mr_entry *mr;
 		uint32_t cnt;
 		int rc;
 
+		if (take == 0)
+			continue;
+		mr = sxt_soft_mr_find(peer->arena, pd, sge->lkey, sge->addr, sge->length,
+				      IBV_ACCESS_LOCAL_WRITE);
 		if (mr == NULL)
 			return SXT_SOFT_DELIVER_BAD_KEY;
 		cnt = slice(from, from_cnt, done, take, part);

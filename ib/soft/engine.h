@@ -138,7 +138,8 @@ struct sxt_soft_mr_request {
  * sxt_soft_mr_register() - ibv_reg_mr(), ibv_reg_mr_iova2() and ibv_reg_dmabuf_mr().
  * @pd: domain. @request: not kept. @out: set on success only.
  * Shared mappings of a file or memfd are moved by plain copies, all else by process_vm_*.
- * Return: 0, -EINVAL (access flags, wrap-around), -EFAULT (no such memory), -EPERM when the kernel
+ * Return: 0, -EINVAL (access flags, wrap-around, an iova with another offset in its page than the
+ * memory), -EFAULT (no such memory), -EPERM when the kernel
  * lets no peer reach private memory (logged, with the remedy), -ENOMEM, or an armed fault's errno.
  */
 SXT_MUST_CHECK int sxt_soft_mr_register(struct ibv_pd *pd,

@@ -298,6 +298,8 @@ static void publish(struct sxt_soft_mr_entry *slot, const struct sxt_soft_mr_ent
 static int check_request(const struct sxt_soft_mr_request *request, const struct sxt_soft_hca *hca)
 {
 	uint64_t access = request->access;
+	uint64_t start =
+		request->dmabuf_fd >= 0 ? request->dmabuf_offset : (uintptr_t)request->addr;
 
 	if ((access & ~(uint64_t)KNOWN_ACCESS) != 0 || request->length > hca->max_mr_size)
 		return -EINVAL;
@@ -307,6 +309,9 @@ static int check_request(const struct sxt_soft_mr_request *request, const struct
 		return -EINVAL;
 	if ((uintptr_t)request->addr + request->length < (uintptr_t)request->addr ||
 	    request->iova + request->length < request->iova)
+		return -EINVAL;
+	/* As the kernel wants it: what is aligned in the one is so in the other. */
+	if (((start ^ request->iova) & 4095) != 0)
 		return -EINVAL;
 	return 0;
 }

@@ -230,12 +230,13 @@ static void reset(struct sxt_soft_qp *qp)
 	shared->recv_visible_ns = 0;
 	shared->dest_qpn = 0;
 	sxt_soft_shared_unlock(&shared->lock);
-	sxt_soft_sq_drop(qp);
-	sxt_soft_qp_unresolve(qp);
-	memset(&qp->attr, 0, sizeof(qp->attr));
+	/* Before the counters: a poller at work would set them to where they were. */
 	sxt_soft_cq_purge(qp->send_cq, qp->base.qp_num);
 	sxt_soft_cq_purge(SXT_CONTAINER_OF(qp->base.recv_cq, struct sxt_soft_cq, base),
 			  qp->base.qp_num);
+	sxt_soft_sq_drop(qp);
+	sxt_soft_qp_unresolve(qp);
+	memset(&qp->attr, 0, sizeof(qp->attr));
 	atomic_store(&qp->recv_done, 0);
 	atomic_store(&shared->rq.head, 0);
 	atomic_store(&shared->rq.tail, 0);

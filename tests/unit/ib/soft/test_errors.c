@@ -147,6 +147,40 @@ static void registrations_allow_what_they_say(void **state)
 	rig_pair_close(&pair);
 }
 
+static void a_registration_keeps_the_offset_in_the_page(void **state)
+{
+	struct sxt_soft_mr_request request = {.dmabuf_fd = -1, .length = 64, .iova = 0x1004};
+	struct rig_pair pair;
+	struct ibv_mr *mr;
+
+	(void)state;
+	rig_pair_open(&pair, NULL, NULL);
+	request.addr = pair.b.memory;
+	assert_int_equal(sxt_soft_mr_register(pair.b.pd, &request, &mr), -EINVAL);
+	request.addr = pair.b.memory + 4;
+	assert_int_equal(sxt_soft_mr_register(pair.b.pd, &request, &mr), 0);
+	assert_int_equal(sxt_soft_mr_deregister(mr), 0);
+	rig_pair_close(&pair);
+}
+
+static void an_empty_piece_needs_no_key(void **state)
+{
+	struct rig_pair pair;
+	struct ibv_sge sges[2] = {{0}, {.length = 8}};
+	struct ibv_recv_wr wr = {.wr_id = 1, .sg_list = sges, .num_sge = 2};
+	struct ibv_recv_wr *bad;
+
+	(void)state;
+	rig_pair_open(&pair, NULL, NULL);
+	sges[1].addr = (uintptr_t)pair.b.memory;
+	sges[1].lkey = pair.b.mr->lkey;
+	assert_int_equal(ibv_post_recv(pair.b.qp, &wr, &bad), 0);
+	rig_pair_wr(&pair, IBV_WR_SEND, 8);
+	rig_pair_run(&pair, IBV_WC_SUCCESS);
+	rig_expect(pair.b.recv_cq, 1, IBV_WC_SUCCESS);
+	rig_pair_close(&pair);
+}
+
 static void a_qp_allows_what_it_says(void **state)
 {
 	struct rig_path path = {.access = IBV_ACCESS_REMOTE_WRITE};
@@ -454,6 +488,8 @@ int main(void)
 		RIG_TEST(a_range_past_the_remote_registration_fails_both_ends),
 		RIG_TEST(a_key_is_dead_once_deregistered),
 		RIG_TEST(registrations_allow_what_they_say),
+		RIG_TEST(a_registration_keeps_the_offset_in_the_page),
+		RIG_TEST(an_empty_piece_needs_no_key),
 		RIG_TEST(a_qp_allows_what_it_says),
 		RIG_TEST(a_message_longer_than_its_receive_fails_both_ends),
 		RIG_TEST(a_receive_with_a_bad_key_fails_both_ends),

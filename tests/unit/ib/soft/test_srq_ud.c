@@ -210,6 +210,7 @@ static void a_descriptor_that_maps_can_be_registered(void **state)
 	struct sxt_soft_mr_request request = {.access = IBV_ACCESS_LOCAL_WRITE |
 							IBV_ACCESS_REMOTE_WRITE,
 					      .dmabuf_offset = 100,
+					      .iova = 100,
 					      .length = 1000};
 	struct rig_pair pair;
 	struct ibv_mr *mr;
@@ -223,13 +224,14 @@ static void a_descriptor_that_maps_can_be_registered(void **state)
 	assert_int_equal(sxt_soft_mr_register(pair.b.pd, &request, &mr), 0);
 	pair.a.memory[0] = 0x3c;
 	rig_pair_wr(&pair, IBV_WR_RDMA_WRITE, 1);
-	pair.wr.wr.rdma.remote_addr = 5;
+	pair.wr.wr.rdma.remote_addr = 105;
 	pair.wr.wr.rdma.rkey = mr->rkey;
 	rig_pair_run(&pair, IBV_WC_SUCCESS);
 	assert_int_equal(pread(fd, &byte, 1, 105), 1);
 	assert_int_equal(byte, 0x3c);
 	assert_int_equal(sxt_soft_mr_deregister(mr), 0);
 	request.dmabuf_offset = 8000;
+	request.iova = 8000;
 	assert_int_equal(sxt_soft_mr_register(pair.b.pd, &request, &mr), -EINVAL);
 	rig_pair_close(&pair);
 	close(fd);
