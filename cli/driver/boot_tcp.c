@@ -18,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define HELLO_MAGIC   0x3168656c6c6f5853ull /* "SXolleh1" */
-#define HELLO_WAIT_MS 2000
+#define HELLO_MAGIC  0x3168656c6c6f5853ull /* "SXolleh1" */
+#define HELLO_WAIT_S 2
 
 /* The first bytes of every rank but 0. */
 struct hello {
@@ -44,7 +44,7 @@ static int listen_on(const char *port, char *why, size_t why_bytes)
 	struct sockaddr_in6 addr = {.sin6_family = AF_INET6, .sin6_addr = in6addr_any};
 	struct sockaddr_in addr4 = {.sin_family = AF_INET};
 	uint16_t number = (uint16_t)strtoul(port, NULL, 10); /* checked by the caller */
-	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = socket(AF_INET6, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	int rc;
 
 	addr.sin6_port = htons(number);
@@ -55,7 +55,7 @@ static int listen_on(const char *port, char *why, size_t why_bytes)
 		rc = bind(fd, (const struct sockaddr *)&addr, sizeof(addr));
 	} else {
 		/* A kernel without IPv6. */
-		fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 		if (fd < 0)
 			return -errno;
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
@@ -74,12 +74,13 @@ static int listen_on(const char *port, char *why, size_t why_bytes)
 static int welcome(struct sxt_drv_boot *boot, int listen_fd, char *why, size_t why_bytes)
 {
 	int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC);
-	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+	const struct timeval limit = {.tv_sec = HELLO_WAIT_S};
 	struct hello hello = {0};
 
+	/* Who came may be gone again. */
 	if (fd < 0)
-		return errno == EINTR || errno == ECONNABORTED ? 0 : -errno;
-	if (poll(&pfd, 1, HELLO_WAIT_MS) <= 0 ||
+		return errno == EINTR || errno == ECONNABORTED || errno == EAGAIN ? 0 : -errno;
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)) != 0 ||
 	    recv(fd, &hello, sizeof(hello), MSG_WAITALL) != (ssize_t)sizeof(hello) ||
 	    hello.magic != HELLO_MAGIC) {
 		close(fd);

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../unit/cli"))
 from schema import Checker  # noqa: E402 - the folder is known only now
@@ -159,6 +160,29 @@ def case_launchers():
     done = launch(variables, 2, last=("-n", "3"))
     if any(status != 64 or "with other sizes" not in out for out, status in done):
         sys.exit(f"unlike options: {done}")
+
+
+def case_visitor():
+    """Half a greeting on rank 0's port, from someone who then stays, holds nobody up."""
+    port = free_port()
+    environment = {**os.environ, "RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+                   "MASTER_PORT": port}
+    command = [SEXTANT, "bench", "--plugin", FAKE, *QUICK]
+    root = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        visitor = None
+        while visitor is None:
+            try:
+                visitor = socket.create_connection(("127.0.0.1", int(port)))
+            except ConnectionRefusedError:
+                time.sleep(0.01)
+        visitor.send(b"x")
+        leaf = subprocess.run(command, env={**environment, "RANK": "1"}, timeout=30)
+        out, _ = root.communicate(timeout=30)
+        visitor.close()
+    finally:
+        root.kill()
+    expect(0, "# OK: 0 wrong", (leaf.returncode, out, ""))
 
 
 globals()["case_" + CASE]()
