@@ -16,6 +16,33 @@ static struct sxt_soft_cq *cq_of(struct ibv_cq *base)
 	return SXT_CONTAINER_OF(base, struct sxt_soft_cq, base);
 }
 
+/* One more event, due at a time; one that nobody has taken yet stays due when it was. */
+static void add_event(struct sxt_soft_engine *engine, struct sxt_soft_peer *peer,
+		      struct sxt_soft_cq_shared *cq, uint64_t due_ns)
+{
+	if (atomic_load(&cq->events) == 0 || due_ns < atomic_load(&cq->event_ns))
+		atomic_store(&cq->event_ns, due_ns);
+	atomic_fetch_add(&cq->events, 1);
+	sxt_soft_peer_wake(engine, peer, cq->channel);
+}
+
+/* The event that waits for a completion's time comes earlier where another one is due before. */
+static void hasten_event(struct sxt_soft_engine *engine, struct sxt_soft_peer *peer,
+			 struct sxt_soft_cq_shared *cq, uint64_t due_ns)
+{
+	uint64_t seen;
+
+	if (atomic_load(&cq->events) == 0)
+		return;
+	seen = atomic_load(&cq->event_ns);
+	while (due_ns < seen) {
+		if (atomic_compare_exchange_weak(&cq->event_ns, &seen, due_ns)) {
+			sxt_soft_peer_wake(engine, peer, cq->channel);
+			return;
+		}
+	}
+}
+
 /* Tells the sleeper, if this completion is one it asked for. */
 static void raise_event(struct sxt_soft_engine *engine, struct sxt_soft_peer *peer,
 			struct sxt_soft_cq_shared *cq, const struct sxt_soft_cqe *cqe)
@@ -25,16 +52,16 @@ static void raise_event(struct sxt_soft_engine *engine, struct sxt_soft_peer *pe
 	/* Pairs with the fence in notify: it sees the completion, or this sees it armed. */
 	atomic_thread_fence(memory_order_seq_cst);
 	armed = atomic_load_explicit(&cq->armed, memory_order_relaxed);
-	if (armed == SXT_SOFT_ARMED_NO)
+	if (armed == SXT_SOFT_ARMED_NO) {
+		hasten_event(engine, peer, cq, cqe->visible_ns);
 		return;
+	}
 	if (armed == SXT_SOFT_ARMED_SOLICITED && cqe->solicited == 0 &&
 	    cqe->status == IBV_WC_SUCCESS)
 		return;
 	if (!atomic_compare_exchange_strong(&cq->armed, &armed, SXT_SOFT_ARMED_NO))
 		return;
-	atomic_store(&cq->event_ns, cqe->visible_ns);
-	atomic_fetch_add(&cq->events, 1);
-	sxt_soft_peer_wake(engine, peer, cq->channel);
+	add_event(engine, peer, cq, cqe->visible_ns);
 }
 
 void sxt_soft_cq_push(struct sxt_soft_engine *engine, struct sxt_soft_peer *peer, uint32_t slot,
@@ -196,11 +223,8 @@ int sxt_soft_cq_notify(struct ibv_cq *base, int solicited_only)
 	pthread_mutex_unlock(&cq->poll_lock);
 	if (coming == 0)
 		return 0;
-	if (atomic_exchange(&shared->armed, SXT_SOFT_ARMED_NO) != SXT_SOFT_ARMED_NO) {
-		atomic_store(&shared->event_ns, coming);
-		atomic_fetch_add(&shared->events, 1);
-		sxt_soft_peer_wake(cq->engine, cq->engine->self, shared->channel);
-	}
+	if (atomic_exchange(&shared->armed, SXT_SOFT_ARMED_NO) != SXT_SOFT_ARMED_NO)
+		add_event(cq->engine, cq->engine->self, shared, coming);
 	return 0;
 }
 

@@ -294,6 +294,45 @@ static void asking_looks_past_what_is_there_already(void **state)
 	rig_pair_close(&pair);
 }
 
+static void a_sleeper_wakes_for_the_first_not_for_the_last(void **state)
+{
+	struct rig_options options = {.with_channel = true};
+	struct rig_address self;
+	struct rig_pair pair;
+	struct rig_end other;
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+	struct ibv_cq *cq;
+	void *context;
+
+	(void)state;
+	rig_pair_open(&pair, &options, NULL);
+	assert_int_equal(fcntl(pair.a.channel->fd, F_SETFL, O_NONBLOCK), 0);
+	options.with_channel = false;
+	options.shared = &pair.a;
+	rig_end_open(&other, &options);
+	rig_address_of(&other, &self);
+	rig_to_init(&other, NULL);
+	rig_to_rtr(&other, &self, NULL);
+	rig_to_rts(&other, NULL);
+	assert_int_equal(ibv_req_notify_cq(pair.a.send_cq, 0), 0);
+	/* One that takes the event and is due in an hour, then one of another QP that is due now.
+	 */
+	rig_pair_wr(&pair, IBV_WR_RDMA_WRITE, 8);
+	set_latency(3600000000000u);
+	assert_int_equal(rig_post(&pair.a, &pair.wr), 0);
+	set_latency(0);
+	rig_wr(&other, &self, IBV_WR_RDMA_WRITE, 8, &sge, &wr);
+	wr.wr_id = 8;
+	assert_int_equal(rig_post(&other, &wr), 0);
+	while (sxt_soft_cq_event_get(pair.a.channel, &cq, &context) == -EAGAIN)
+		assert_true(readable(pair.a.channel->fd, 5000));
+	sxt_soft_cq_event_ack(cq, 1);
+	rig_expect(pair.a.send_cq, 8, IBV_WC_SUCCESS);
+	rig_end_close(&other);
+	rig_pair_close(&pair);
+}
+
 static void a_sleeper_carries_work_that_waits(void **state)
 {
 	struct rig_options options = {.with_channel = true};
@@ -453,6 +492,7 @@ int main(void)
 		RIG_TEST(bandwidth_is_shared_by_what_is_sent),
 		RIG_TEST(a_sleeper_wakes_when_the_time_has_come),
 		RIG_TEST(asking_looks_past_what_is_there_already),
+		RIG_TEST(a_sleeper_wakes_for_the_first_not_for_the_last),
 		RIG_TEST(a_sleeper_carries_work_that_waits),
 		RIG_TEST(work_that_comes_to_wait_wakes_a_sleeper),
 		RIG_TEST(an_event_leaves_the_retry_timer_running),
