@@ -54,20 +54,26 @@ void sxt_soft_event_close(struct sxt_soft_event_box *box)
 
 static int put_event(const char *path, int at_fd, const struct sxt_soft_event *event)
 {
-	int fd = openat(at_fd, path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
-	ssize_t put;
+	int listener_fd = openat(at_fd, path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	ssize_t put = -1;
+	int fd;
 
-	if (fd < 0)
+	/* Opens where somebody reads. */
+	if (listener_fd < 0)
 		return -errno;
-	put = write(fd, event, sizeof(*event));
-	close(fd);
+	/* Who reads may die before the write: with a reader of our own there is no SIGPIPE. */
+	fd = openat(at_fd, path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	if (fd >= 0) {
+		put = write(fd, event, sizeof(*event));
+		close(fd);
+	}
+	close(listener_fd);
 	return put == (ssize_t)sizeof(*event) ? 0 : -ENOBUFS;
 }
 
-int sxt_soft_event_send(const struct sxt_soft_event_box *box, const struct sxt_soft_event *event)
+int sxt_soft_event_send(const char *path, const struct sxt_soft_event *event)
 {
-	/* Not through box->fd: whether that may block belongs to the program. */
-	return put_event(box->path, AT_FDCWD, event);
+	return put_event(path, AT_FDCWD, event);
 }
 
 static int post_to_proc(struct sxt_soft_state *state, uint32_t slot, const char *prefix,

@@ -39,11 +39,11 @@ SXT_MUST_CHECK int sxt_soft_event_open(struct sxt_soft_state *state, uint32_t hc
 void sxt_soft_event_close(struct sxt_soft_event_box *box);
 
 /**
- * sxt_soft_event_send() - put one record into a box of this process.
- * @box: open. @event: copied. Never waits. Return: 0, or -ENOBUFS when 4096 wait already.
+ * sxt_soft_event_send() - put one record into a box of any process.
+ * @path: of the box. @event: copied. Never waits. Return: 0, -ENOBUFS when 4096 wait already, or
+ * the negative errno of open(): -ENOENT or -ENXIO when its process is gone.
  */
-SXT_MUST_CHECK int sxt_soft_event_send(const struct sxt_soft_event_box *box,
-				       const struct sxt_soft_event *event);
+SXT_MUST_CHECK int sxt_soft_event_send(const char *path, const struct sxt_soft_event *event);
 
 /**
  * sxt_soft_event_post() - put one record into every context open on an HCA, in all processes.

@@ -206,16 +206,10 @@ void sxt_soft_peer_event(struct sxt_soft_engine *engine, struct sxt_soft_peer *p
 {
 	const struct sxt_soft_context_shared *shared = &peer->arena->contexts[context];
 	const struct sxt_soft_event event = {.type = type, .object = object};
-	int fd;
 
 	(void)engine;
-	if (atomic_load_explicit(&shared->live, memory_order_acquire) == 0)
-		return;
-	fd = open(shared->box, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	if (write(fd, &event, sizeof(event)) != sizeof(event))
-		SXT_LOG(SXT_LOG_WARN, "%s: async event %u lost: %s", shared->box, type,
-			sxt_strerror(errno));
-	close(fd);
+	if (atomic_load_explicit(&shared->live, memory_order_acquire) != 0 &&
+	    sxt_soft_event_send(shared->box, &event) == -ENOBUFS)
+		SXT_LOG(SXT_LOG_WARN, "%s: async event %u lost: nobody reads them", shared->box,
+			type);
 }

@@ -42,11 +42,6 @@ enum ibv_wc_status sxt_soft_gather(const struct sxt_soft_qp *qp, const struct sx
 	return bytes <= SXT_SOFT_MAX_MSG_BYTES ? IBV_WC_SUCCESS : IBV_WC_LOC_LEN_ERR;
 }
 
-static bool port_is_up(const struct sxt_soft_port *port)
-{
-	return atomic_load_explicit(&port->state, memory_order_relaxed) == SXT_SOFT_PORT_ACTIVE;
-}
-
 /* Who the QP talks to, kept until it is gone. */
 static bool resolve(struct sxt_soft_qp *qp)
 {
@@ -358,7 +353,8 @@ void sxt_soft_rc_execute(struct sxt_soft_qp *qp, const struct sxt_soft_wr *wr,
 		out->status = fault;
 		return;
 	}
-	if (SXT_UNLIKELY(!port_is_up(qp->port) || !resolve(qp) || !port_is_up(qp->dst_port))) {
+	if (SXT_UNLIKELY(!sxt_soft_port_is_up(qp->port) || !resolve(qp) ||
+			 !sxt_soft_port_is_up(qp->dst_port))) {
 		out->stall = SXT_SOFT_STALL_UNREACHABLE;
 		return;
 	}

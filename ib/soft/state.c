@@ -339,7 +339,8 @@ static void wake_parent(const struct sxt_soft_state *state)
 
 	if (join_path(path, state->dir, "wake") != 0)
 		return;
-	fd = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+	/* With a reader of our own there is no SIGPIPE if the last `soft run` ends now. */
+	fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return;
 	sxt_ignore(write(fd, "", 1));

@@ -308,6 +308,11 @@ static inline bool sxt_soft_proc_is_alive(const struct sxt_soft_fabric *fabric, 
 	return atomic_load_explicit(&fabric->procs[slot].word, memory_order_acquire) == word;
 }
 
+static inline bool sxt_soft_port_is_up(const struct sxt_soft_port *port)
+{
+	return atomic_load_explicit(&port->state, memory_order_relaxed) == SXT_SOFT_PORT_ACTIVE;
+}
+
 /* Faults are armed as value << 32 | count in one word, so that both change together. */
 static inline uint64_t sxt_soft_fault_word(uint32_t value, uint32_t count)
 {

@@ -130,11 +130,6 @@ static void send_to(struct sxt_soft_qp *qp, const struct sxt_soft_wr *wr,
 	sxt_soft_peer_put(qp->engine, peer);
 }
 
-static bool is_up(const struct sxt_soft_port *port)
-{
-	return atomic_load_explicit(&port->state, memory_order_relaxed) == SXT_SOFT_PORT_ACTIVE;
-}
-
 void sxt_soft_ud_execute(struct sxt_soft_qp *qp, const struct sxt_soft_wr *wr,
 			 struct sxt_soft_outcome *out)
 {
@@ -158,7 +153,7 @@ void sxt_soft_ud_execute(struct sxt_soft_qp *qp, const struct sxt_soft_wr *wr,
 		return;
 	}
 	port = sxt_soft_port_by_address(qp->engine, qp->port, attr);
-	if (!is_up(qp->port) || port == NULL || !is_up(port))
+	if (!sxt_soft_port_is_up(qp->port) || port == NULL || !sxt_soft_port_is_up(port))
 		return; /* sent into the void, which is what a datagram may be */
 	message.src_qpn = qp->base.qp_num;
 	message.imm_data = wr->imm_data;

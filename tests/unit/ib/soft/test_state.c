@@ -238,7 +238,7 @@ static void a_full_box_refuses_and_never_waits(void **state)
 	assert_int_equal(sxt_soft_state_attach(dir, "a", &attached), 0);
 	assert_int_equal(sxt_soft_event_open(attached, 0, &box), 0);
 	for (int i = 0; i < 1000000 && rc == 0; i++)
-		rc = sxt_soft_event_send(&box, &sent);
+		rc = sxt_soft_event_send(box.path, &sent);
 	assert_int_equal(rc, -ENOBUFS);
 	sxt_soft_event_close(&box);
 	sxt_soft_event_close(&box);
