@@ -35,6 +35,9 @@ static int add_pair(json_t *action, const char *pair)
 	key[len] = '\0';
 	for (char *at = strchr(key, '-'); at != NULL; at = strchr(at, '-'))
 		*at = '_';
+	/* Twice is a slip; a time belongs to a timeline, here everything is now. */
+	if (json_object_get(action, key) != NULL || strcmp(key, "at_ms") == 0)
+		return -EEXIST;
 	return json_object_set_new(action, key,
 				   is_number ? json_integer(number) : json_string(value));
 }
@@ -42,16 +45,22 @@ static int add_pair(json_t *action, const char *pair)
 static error_t parse_arg(int key, char *arg, struct argp_state *state)
 {
 	struct set_args *args = state->input;
+	int rc;
 
 	switch (key) {
 	case 's':
 		args->dir = arg;
 		return 0;
 	case ARGP_KEY_ARG:
-		if (state->arg_num == 0)
-			json_object_set_new(args->action, "target", json_string(arg));
-		else if (add_pair(args->action, arg) != 0)
-			argp_error(state, "'%s' is no KEY=VALUE", arg);
+		rc = state->arg_num == 0
+			     ? json_object_set_new(args->action, "target", json_string(arg))
+			     : add_pair(args->action, arg);
+		if (rc == -EEXIST)
+			argp_error(state, "'%s' is given already, or not for `soft set`", arg);
+		else if (rc != 0)
+			argp_error(state, "'%s' is no %s", arg,
+				   state->arg_num == 0 ? "target; expected HOST/HCA:PORT"
+						       : "KEY=VALUE");
 		return 0;
 	case ARGP_KEY_END:
 		if (state->arg_num < 2)

@@ -255,6 +255,9 @@ def armed_faults(stage):
             (("a/mlx5_2", "reg-error=EIO"), "no HCA of host a named 'mlx5_2'; did you mean"),
             (("a/mlx5_0:2", "state=down"), "no port '2' of mlx5_0; expected 1..1"),
             (("a/mlx5_0:1", "state"), "'state' is no KEY=VALUE"),
+            (("a/mlx5_0:1", "state=down", "state=active"), "'state=active' is given already"),
+            (("a/mlx5_0:1", "target=a/mlx5_1:1", "state=down"), "is given already"),
+            (("a/mlx5_0:1", "state=down", "at-ms=500"), "not for `soft set`"),
             (("a",), "expected a target and what to set")):
         done = stage.set(*arguments)
         assert done.returncode == 64 and message in done.stderr, (arguments, done)
