@@ -111,8 +111,10 @@ def bad_fabric(stage):
 
 
 def forwarded_signal(stage):
-    run = stage.start(stage.soft_run("--", "sh", "-c",
-                                     'trap "exit 5" TERM; echo ready; while :; do read x; done'))
+    # Blocked and waited for: a handler would race with the call that waits.
+    script = ("import signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM}); "
+              "print('ready', flush=True); signal.sigwait({signal.SIGTERM}); sys.exit(5)")
+    run = stage.start(stage.soft_run("--", sys.executable, "-c", script))
     assert run.stdout.readline() == "ready\n"
     run.send_signal(signal.SIGTERM)
     assert run.wait(timeout=DEADLINE_S) == 5
