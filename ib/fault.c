@@ -129,8 +129,8 @@ static const char *fixed_hint(uint8_t status)
 		return "the peer had no receive posted, which its grants rule out: please report "
 		       "this with both logs";
 	case IBV_WC_REM_ACCESS_ERR:
-		return "the peer undid the registration of the buffer while the write was on its "
-		       "way: look for an abort there";
+		return "the peer died or undid the registration of the buffer while the write was "
+		       "on its way: look for an abort there";
 	case IBV_WC_REM_INV_REQ_ERR:
 	case IBV_WC_REM_OP_ERR:
 		return "the peer's HCA refused it: look at the peer's log";

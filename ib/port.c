@@ -16,6 +16,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define WHY_BYTES 320
 
@@ -370,6 +371,19 @@ static void close_device(struct sxt_device *device)
 	free(device);
 }
 
+/* A library that was refused looks elsewhere and then says "not there": ask the file itself. */
+static int open_error(const struct ibv_device *from, int rc)
+{
+	char path[sizeof("/dev/infiniband/") + sizeof(from->dev_name)];
+
+	snprintf(path, sizeof(path), "/dev/infiniband/%.*s", (int)sizeof(from->dev_name) - 1,
+		 from->dev_name);
+	if (rc == -ENOENT && faccessat(AT_FDCWD, path, R_OK | W_OK, AT_EACCESS) != 0 &&
+	    errno == EACCES)
+		return -EACCES;
+	return rc;
+}
+
 static void explain_open(const char *name, int rc)
 {
 	const char *hint = "";
@@ -423,7 +437,7 @@ static int open_device(struct sxt_ib *ib, struct ibv_device *from, struct sxt_de
 	if (rc == 0)
 		rc = sxt_verbs_alloc_pd(ib->verbs, device->context, &device->pd);
 	if (rc != 0) {
-		explain_open(device->name, rc);
+		explain_open(device->name, open_error(from, rc));
 		close_device(device);
 		*out = NULL;
 		return 0;
