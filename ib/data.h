@@ -70,6 +70,12 @@ static inline bool sxt_wr_is_of(const struct sxt_conn *conn, uint64_t wr_id)
 	return (conn->wr_tail ^ wr_id) << (64 - SXT_WR_INDEX_SHIFT) == 0;
 }
 
+/* The lap of a ring position as it stands in addr_lap: never that of the entry it replaces. */
+static inline uint64_t sxt_cts_lap(uint64_t position)
+{
+	return (position / SXT_RING_ENTRIES + 1) << SXT_CTS_LAP_SHIFT;
+}
+
 #define SXT_REQ_ACTIVE   0x1u
 #define SXT_REQ_IMM      0x2u /* send: carries an immediate and an ordinal */
 #define SXT_REQ_OPTIONAL 0x4u

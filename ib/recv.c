@@ -160,7 +160,8 @@ static SXT_INLINE void entry_fill(struct sxt_recv_end *end, const struct sxt_rec
 		flags |= SXT_CTS_OPTIONAL;
 	/* Nothing is written for 0 bytes, but the address and the key still have to be good ones:
 	 * some HCAs check them. */
-	cts->addr = mr != NULL ? (uintptr_t)spec->data[i] : (uintptr_t)end->records;
+	cts->addr_lap = (mr != NULL ? (uintptr_t)spec->data[i] : (uintptr_t)end->records) |
+			sxt_cts_lap(end->posted + i);
 	cts->rkeys[0] = mr != NULL ? mr->rkeys[0] : end->records_rkey;
 	cts->tag = (uint32_t)spec->tags[i];
 	cts->size_low = (uint32_t)spec->bytes[i];

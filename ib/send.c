@@ -23,13 +23,18 @@ static const struct sxt_wire_cts *ring_entry(const struct sxt_send_end *end, uin
 	return &end->ring[position % SXT_RING_ENTRIES];
 }
 
-/* The HCA writes the line whole; acquire keeps the loads of its other words behind this one. */
+/* Both ends of the line are there; acquire keeps the loads of what is between behind them. */
 static bool ring_has(const struct sxt_send_end *end, uint64_t position)
 {
 	const struct sxt_wire_cts *cts = ring_entry(end, position);
+	uint64_t addr_lap;
 
-	return atomic_load_explicit((const _Atomic uint64_t *)&cts->sequence,
-				    memory_order_acquire) == position + 1;
+	if (atomic_load_explicit((const _Atomic uint64_t *)&cts->sequence, memory_order_acquire) !=
+	    position + 1)
+		return false;
+	addr_lap = atomic_load_explicit((const _Atomic uint64_t *)&cts->addr_lap,
+					memory_order_acquire);
+	return (addr_lap & ~SXT_CTS_ADDR_MASK) == sxt_cts_lap(position);
 }
 
 /* A group counts when every member is there: matching over half of one could mismatch tags. */
@@ -98,7 +103,7 @@ static int post_whole(struct sxt_send_end *end, const struct message *message)
 	wr->opcode = (message->cts->size_high & SXT_CTS_WANT_IMM) != 0 ? IBV_WR_RDMA_WRITE_WITH_IMM
 								       : IBV_WR_RDMA_WRITE;
 	wr->imm_data = immediate(message->cts, 0, true);
-	wr->wr.rdma.remote_addr = message->cts->addr;
+	wr->wr.rdma.remote_addr = message->cts->addr_lap & SXT_CTS_ADDR_MASK;
 	wr->wr.rdma.rkey = message->cts->rkeys[0];
 	return ibv_post_send(end->conn.qp, wr, &bad);
 }
@@ -135,7 +140,7 @@ static SXT_COLD int post_chunks(struct sxt_send_end *end, const struct message *
 					: IBV_WR_RDMA_WRITE;
 		wrs[i].send_flags = last ? IBV_SEND_SIGNALED : 0;
 		wrs[i].imm_data = immediate(message->cts, i, last);
-		wrs[i].wr.rdma.remote_addr = message->cts->addr + offset;
+		wrs[i].wr.rdma.remote_addr = (message->cts->addr_lap & SXT_CTS_ADDR_MASK) + offset;
 		wrs[i].wr.rdma.rkey = message->cts->rkeys[0];
 	}
 	return ibv_post_send(end->conn.qp, wrs, &bad);

@@ -135,12 +135,14 @@ SXT_ASSERT_SIZE(struct sxt_wire_progress, 16);
 
 /*
  * Clear-to-send: one per member of a receive, written by the receiver into the sender's ring.
- * The whole line arrives at once on an HCA; sequence is last so that a reader that sees it with
- * an acquire load sees the rest. sequence = 1 + the entry's running number; its place in the ring
- * is that number modulo the ring's length.
+ * The whole line arrives at once on an HCA. A software device copies it word by word, from either
+ * end (the kernel's memcpy goes backwards where the addresses ask for it), so both ends say which
+ * entry it is: sequence = 1 + the entry's running number, whose place in the ring is that number
+ * modulo the ring's length, and the top byte of addr_lap = 1 + the number of laps before it, modulo
+ * 256. The rest of addr_lap is the buffer's address: user space ends at 2^56 with five page levels.
  */
 struct sxt_wire_cts {
-	uint64_t addr;
+	uint64_t addr_lap;
 	uint32_t rkeys[SXT_PORTS_MAX];
 	uint32_t tag;
 	uint32_t size_low;   /* bits 0..31 of the buffer's size */
@@ -157,6 +159,8 @@ SXT_ASSERT_OFFSET(struct sxt_wire_cts, tag, 40);
 SXT_ASSERT_OFFSET(struct sxt_wire_cts, handle, 50);
 SXT_ASSERT_OFFSET(struct sxt_wire_cts, sequence, 56);
 
+#define SXT_CTS_LAP_SHIFT      56
+#define SXT_CTS_ADDR_MASK      ((1ull << SXT_CTS_LAP_SHIFT) - 1)
 #define SXT_CTS_SIZE_HIGH_MASK 0x01ffu
 #define SXT_CTS_WANT_IMM       0x0200u /* the receiver waits for an immediate */
 #define SXT_CTS_OPTIONAL       0x0400u /* nobody waits for the message; WANT_IMM asks for proof */

@@ -201,7 +201,7 @@ def pair(args, case):
         both = arguments + [port_flag, str(port)]
         command = {
             "server": [program, "-d", server[0], gid_flag, server[1]] + both,
-            "client": [program, "-d", client[0], gid_flag, client[1]] + both + ["localhost"],
+            "client": [program, "-d", client[0], gid_flag, client[1]] + both + ["127.0.0.1"],
         }
         outputs = pair_once(args, command, port)
         if outputs is not None:

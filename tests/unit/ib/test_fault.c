@@ -396,9 +396,26 @@ static void a_senseless_entry_fails_the_connection(void **state)
 	struct sxt_request *send;
 
 	end->ring[0].group = 9;
+	end->ring[0].addr_lap = sxt_cts_lap(0);
 	end->ring[0].sequence = 1;
 	assert_int_equal(pair_send(pair, 0, 8, 0, &send), -EPROTO);
 	log_names("clear-to-send 1 makes no sense: group 0x9");
+}
+
+/* A software device may copy a line from its end: the sequence is there, the rest is not. */
+static void half_an_entry_is_not_there_yet(void **state)
+{
+	struct pair *pair = *state;
+	struct sxt_send_end *end = sxt_send_end(pair->send);
+	struct sxt_request *send;
+
+	end->ring[0].sequence = 1;
+	assert_int_equal(pair_send(pair, 0, 8, 0, &send), -EAGAIN);
+	assert_int_equal(pair->send->error, 0);
+	end->ring[0].addr_lap = sxt_cts_lap(SXT_RING_ENTRIES); /* of another lap */
+	assert_int_equal(pair_send(pair, 0, 8, 0, &send), -EAGAIN);
+	assert_int_not_equal(sxt_cts_lap(0), 0);
+	assert_int_not_equal(sxt_cts_lap(255 * 256), sxt_cts_lap(256 * 256));
 }
 
 static void completions_of_the_closed_are_dropped(void **state)
@@ -788,6 +805,7 @@ int main(void)
 		TEST(a_chunk_not_granted_fails_the_connection),
 		TEST(a_stale_record_fails_the_connection),
 		TEST(a_senseless_entry_fails_the_connection),
+		TEST(half_an_entry_is_not_there_yet),
 		TEST(completions_of_the_closed_are_dropped),
 		TEST(a_late_thread_takes_what_was_flushed),
 		TEST(room_stays_taken_while_completions_may_come),

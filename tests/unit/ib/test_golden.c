@@ -107,7 +107,7 @@ static void show_frames(void)
 static void show_data(void)
 {
 	const struct sxt_wire_cts cts = {
-		.addr = 0x1122334455667788,
+		.addr_lap = 0x1122334455667788,
 		.rkeys = {1, 2, 3, 4, 5, 6, 7, 8},
 		.tag = 0x21222324,
 		.size_low = 0x31323334,
