@@ -63,7 +63,8 @@ boot()
 	timeout "$limit_s" qemu-system-x86_64 -M q35 -accel tcg,thread=multi -cpu max \
 		-smp "$cpus" -m 1024 -nodefaults -no-user-config -display none -serial stdio \
 		-no-reboot -nic none -kernel "$1/vmlinuz" -initrd "$out/initrd.cpio" \
-		-append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr log_buf_len=4M watchdog_thresh=60 \
+		-append "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable \
+log_buf_len=4M watchdog_thresh=60 \
 rcupdate.rcu_cpu_stall_timeout=120 guestcmd=$here/guest.sh" \
 		-virtfs "local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap" \
 		-virtfs "local,path=$out,mount_tag=out,security_model=none" \
