@@ -46,7 +46,7 @@ static void read_peer(const struct sxt_attempt *attempt, struct peer_words *out)
 	pthread_mutex_unlock(&attempt->ib->watcher->lock);
 }
 
-int sxt_attempt_create(struct sxt_ib *ib, const struct sxt_step *steps, struct sxt_port *port,
+int sxt_attempt_create(struct sxt_ib *ib, const struct sxt_step *steps, struct sxt_nic *nic,
 		       struct sxt_attempt **out)
 {
 	struct sxt_attempt *attempt = calloc(1, sizeof(*attempt));
@@ -56,7 +56,7 @@ int sxt_attempt_create(struct sxt_ib *ib, const struct sxt_step *steps, struct s
 		return -ENOMEM;
 	attempt->ib = ib;
 	attempt->steps = steps;
-	attempt->port = port;
+	attempt->nic = nic;
 	attempt->tclass = SXT_TCLASS_DEFAULT;
 	attempt->begin_ns = ib->sys->now_ns();
 	sxt_list_init(&attempt->ctx_node);
@@ -145,7 +145,7 @@ int sxt_attempt_fail(struct sxt_attempt *attempt, int rc, const char *fmt, ...)
 	va_end(args);
 	SXT_LOG(SXT_LOG_ERROR, "%s %s on port %s: %s (%s)",
 		is_connecting(attempt) ? "connect to" : "accept from", peer.name,
-		attempt->port->label, text, sxt_strerror(rc));
+		attempt->nic->ports[0]->label, text, sxt_strerror(rc));
 	pthread_mutex_lock(&watcher->lock);
 	tell_peer(attempt, rc, text);
 	pthread_mutex_unlock(&watcher->lock);
@@ -178,7 +178,7 @@ static int hand_over(struct sxt_attempt *attempt, struct sxt_conn **out)
 		return sxt_attempt_fail(attempt, -ECONNRESET, "%s", why);
 	SXT_LOG(SXT_LOG_DEBUG, "%s %s on port %s: qp 0x%x to qp 0x%x",
 		is_connecting(attempt) ? "connected to" : "accepted", conn->peer_name,
-		attempt->port->label, conn->local.path.qpn, conn->peer.qpn);
+		attempt->nic->ports[0]->label, conn->local.path.qpn, conn->peer.qpn);
 	/* The connection owns its private context from here on. */
 	attempt->owns_ctx = false;
 	attempt->conn = NULL;
@@ -208,7 +208,7 @@ static int check_time(struct sxt_attempt *attempt)
 		"%s %s on port %s: waiting for %s since %u s; gives up at %u s "
 		"(SEXTANT_CONNECT_TIMEOUT), continuing",
 		is_connecting(attempt) ? "connect to" : "accept from", peer.name,
-		attempt->port->label, waits_for, (uint32_t)(spent_ns / SXT_NS_PER_SEC),
+		attempt->nic->ports[0]->label, waits_for, (uint32_t)(spent_ns / SXT_NS_PER_SEC),
 		attempt->ib->config->connect_timeout_s);
 	return -EAGAIN;
 }
@@ -278,7 +278,7 @@ int sxt_attempt_make_conn(struct sxt_attempt *attempt, int kind)
 
 	if (attempt->conn != NULL)
 		return 0;
-	rc = sxt_conn_create(attempt->ctx, attempt->port, (enum sxt_conn_kind)kind, &attempt->conn);
+	rc = sxt_conn_create(attempt->ctx, attempt->nic, (enum sxt_conn_kind)kind, &attempt->conn);
 	if (rc != 0)
 		return sxt_attempt_fail(attempt, rc, "making its queue pair");
 	attempt->conn->tclass = traffic_class(attempt, kind);
@@ -306,8 +306,8 @@ int sxt_attempt_start_conn(struct sxt_attempt *attempt)
 			attempt, -EOPNOTSUPP,
 			"%s is %s and %s is %s: they cannot be connected; leave one "
 			"of them out with NCCL_IB_HCA",
-			attempt->port->label, link_layer_name(local->link_layer), conn->peer_name,
-			link_layer_name(attempt->path.link_layer));
+			attempt->nic->ports[0]->label, link_layer_name(local->link_layer),
+			conn->peer_name, link_layer_name(attempt->path.link_layer));
 	rc = sxt_conn_start(conn, &attempt->path, &attempt->memory);
 	return rc == 0 ? 0
 		       : sxt_attempt_fail(attempt, rc, "joining its queue pair with the peer's");

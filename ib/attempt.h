@@ -8,6 +8,7 @@
 #include "core/list.h"
 #include "ib/handshake.h"
 #include "ib/ib.h"
+#include "ib/nic.h"
 #include "ib/side.h"
 #include "ib/wire.h"
 
@@ -30,7 +31,7 @@ struct sxt_attempt {
 	struct sxt_context *ctx; /* NULL until there is one */
 	bool owns_ctx;
 	struct sxt_listener *listener; /* the accepting end only */
-	struct sxt_port *port;
+	struct sxt_nic *nic;
 	struct sxt_side *side; /* reference held */
 	struct sxt_conn *conn;
 	const struct sxt_step *steps;
@@ -58,12 +59,12 @@ struct sxt_attempt {
 
 /**
  * sxt_attempt_create() - an attempt that has done nothing yet.
- * @ib: its process. @steps: the table. @port: the local port.
+ * @ib: its process. @steps: the table. @nic: the local NIC.
  * @out: set on success; ends by sxt_attempt_poll() or sxt_attempt_destroy().
  * Return: 0, -ENOMEM, or the error of starting the watcher (logged).
  */
 SXT_MUST_CHECK int sxt_attempt_create(struct sxt_ib *ib, const struct sxt_step *steps,
-				      struct sxt_port *port, struct sxt_attempt **out);
+				      struct sxt_nic *nic, struct sxt_attempt **out);
 
 /**
  * sxt_attempt_poll() - run steps as far as they go.

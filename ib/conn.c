@@ -204,7 +204,7 @@ static int locate(struct sxt_conn *conn)
 	return 0;
 }
 
-int sxt_conn_create(struct sxt_context *ctx, struct sxt_port *port, enum sxt_conn_kind kind,
+int sxt_conn_create(struct sxt_context *ctx, struct sxt_nic *nic, enum sxt_conn_kind kind,
 		    struct sxt_conn **out)
 {
 	size_t bytes =
@@ -216,7 +216,8 @@ int sxt_conn_create(struct sxt_context *ctx, struct sxt_port *port, enum sxt_con
 		return -ENOMEM;
 	memset(conn, 0, bytes);
 	conn->ctx = ctx;
-	conn->port = port;
+	conn->nic = nic;
+	conn->port = nic->ports[0];
 	conn->kind = (uint8_t)kind;
 	sxt_list_init(&conn->side_node);
 	rc = slot_take(conn);

@@ -8,7 +8,7 @@
 #include "core/list.h"
 #include "ib/context.h"
 #include "ib/ib.h"
-#include "ib/port.h"
+#include "ib/nic.h"
 #include "ib/wire.h"
 
 #include <stdatomic.h>
@@ -91,7 +91,8 @@ struct sxt_conn {
 	struct sxt_wire_progress peer_progress;
 
 	/* Cold. */
-	_Alignas(SXT_CACHELINE) struct sxt_port *port;
+	_Alignas(SXT_CACHELINE) struct sxt_nic *nic;
+	struct sxt_port *port;
 	struct sxt_side *side;     /* reference held; NULL before the channel exists */
 	uint32_t id;               /* our number of it on the side channel, unique in the process */
 	uint32_t peer_id;          /* the peer's, 0 until known */
@@ -107,16 +108,16 @@ struct sxt_conn {
 	char peer_name[96]; /* "host:pid hca", for messages */
 };
 SXT_ASSERT_LINE(struct sxt_conn, notes);
-SXT_ASSERT_LINE(struct sxt_conn, port);
+SXT_ASSERT_LINE(struct sxt_conn, nic);
 
 /**
  * sxt_conn_create() - an end with its memory, its slot and its queue pair in INIT.
- * @ctx: its context. @port: the local port. @kind: which end.
+ * @ctx: its context. @nic: the local NIC. @kind: which end.
  * @out: set on success; local is filled with QP number, random PSN, address, side_node is alone;
  * sxt_conn_close() or sxt_conn_destroy() frees it.
  * Path: slow, registers memory. Return: 0, -ENOMEM or the error of a verb (logged).
  */
-SXT_MUST_CHECK int sxt_conn_create(struct sxt_context *ctx, struct sxt_port *port,
+SXT_MUST_CHECK int sxt_conn_create(struct sxt_context *ctx, struct sxt_nic *nic,
 				   enum sxt_conn_kind kind, struct sxt_conn **out);
 
 /**

@@ -238,11 +238,11 @@ static int check_handle(const struct sxt_ib *ib, const struct sxt_wire_handle *h
 	return rc;
 }
 
-static int begin(struct sxt_ib *ib, struct sxt_context *ctx, struct sxt_port *port, int tclass,
+static int begin(struct sxt_ib *ib, struct sxt_context *ctx, struct sxt_nic *nic, int tclass,
 		 struct sxt_wire_handle *handle, struct sxt_attempt **out)
 {
 	struct sxt_attempt *attempt;
-	int rc = sxt_attempt_create(ib, connect_steps, port, &attempt);
+	int rc = sxt_attempt_create(ib, connect_steps, nic, &attempt);
 
 	if (rc != 0)
 		return rc;
@@ -271,8 +271,8 @@ int sxt_connect(struct sxt_ib *ib, struct sxt_context *ctx, int dev, int tclass,
 {
 	struct sxt_wire_handle wire;
 	struct sxt_attempt *attempt;
-	struct sxt_port *port;
-	int rc = sxt_ib_port(ib, dev, "connect", &port);
+	struct sxt_nic *nic;
+	int rc = sxt_ib_nic(ib, dev, "connect", &nic);
 
 	memcpy(&wire, handle, sizeof(wire)); /* NCCL's bytes, of any alignment */
 	if (rc == 0)
@@ -281,7 +281,7 @@ int sxt_connect(struct sxt_ib *ib, struct sxt_context *ctx, int dev, int tclass,
 		return rc;
 	attempt = wire.scratch_cookie != 0 ? find_attempt(ib->watcher, &wire) : NULL;
 	if (attempt == NULL)
-		rc = begin(ib, ctx, port, tclass, &wire, &attempt);
+		rc = begin(ib, ctx, nic, tclass, &wire, &attempt);
 	if (rc == 0)
 		rc = sxt_attempt_poll(attempt, out);
 	if (rc != -EAGAIN) {

@@ -141,7 +141,7 @@ static void listener_free(struct sxt_listener *listener)
 	sxt_watcher_put(watcher);
 }
 
-static int listener_create(struct sxt_ib *ib, struct sxt_port *port, struct sxt_listener **out)
+static int listener_create(struct sxt_ib *ib, struct sxt_nic *nic, struct sxt_listener **out)
 {
 	struct sxt_listener *listener = calloc(1, sizeof(*listener));
 	int rc;
@@ -149,7 +149,7 @@ static int listener_create(struct sxt_ib *ib, struct sxt_port *port, struct sxt_
 	if (listener == NULL)
 		return -ENOMEM;
 	listener->ib = ib;
-	listener->port = port;
+	listener->nic = nic;
 	sxt_list_init(&listener->node);
 	sxt_list_init(&listener->ctx_node);
 	sxt_list_init(&listener->offers);
@@ -172,11 +172,11 @@ int sxt_listen(struct sxt_ib *ib, struct sxt_context *ctx, int dev, void *handle
 	       struct sxt_listener **out)
 {
 	struct sxt_listener *listener;
-	struct sxt_port *port;
-	int rc = sxt_ib_port(ib, dev, "listen", &port);
+	struct sxt_nic *nic;
+	int rc = sxt_ib_nic(ib, dev, "listen", &nic);
 
 	if (rc == 0)
-		rc = listener_create(ib, port, &listener);
+		rc = listener_create(ib, nic, &listener);
 	if (rc != 0)
 		return rc;
 	pthread_mutex_lock(&ib->watcher->lock);
@@ -323,7 +323,7 @@ int sxt_accept(struct sxt_listener *listener, struct sxt_conn **out)
 	int rc = 0;
 
 	if (listener->attempt == NULL) {
-		rc = sxt_attempt_create(listener->ib, accept_steps, listener->port,
+		rc = sxt_attempt_create(listener->ib, accept_steps, listener->nic,
 					&listener->attempt);
 		if (rc != 0)
 			return rc;

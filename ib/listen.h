@@ -7,6 +7,7 @@
 #include "core/list.h"
 #include "ib/handshake.h"
 #include "ib/ib.h"
+#include "ib/nic.h"
 #include "ib/side.h"
 
 struct sxt_context;
@@ -27,7 +28,7 @@ struct sxt_offer {
 struct sxt_listener {
 	struct sxt_ib *ib;
 	struct sxt_context *ctx; /* NULL: a context for each connection */
-	struct sxt_port *port;
+	struct sxt_nic *nic;
 	uint8_t token[SXT_TOKEN_BYTES];
 	struct sxt_list node;     /* in the watcher's list, under its lock */
 	struct sxt_list ctx_node; /* in the context's list */

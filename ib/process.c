@@ -7,7 +7,7 @@
 #include "core/log.h"
 #include "core/status.h"
 #include "ib/attempt.h"
-#include "ib/conn.h"
+#include "ib/nic.h"
 #include "ib/watcher.h"
 
 #include <errno.h>
@@ -15,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define CONNS_MAX 65536
 
 static struct {
 	pthread_mutex_t lock;
@@ -45,6 +43,8 @@ int sxt_ib_create(const struct sxt_ib_parts *parts, struct sxt_ib **out)
 		SXT_LOG(SXT_LOG_ERROR, "making the transport: %s", sxt_strerror(rc));
 	else
 		rc = sxt_ports_open(ib);
+	if (rc == 0)
+		rc = sxt_nics_open(ib);
 	if (rc != 0) {
 		sxt_ib_destroy(ib);
 		return rc;
@@ -60,6 +60,7 @@ void sxt_ib_destroy(struct sxt_ib *ib)
 	if (ib->watcher != NULL)
 		sxt_attempts_drop_all(ib);
 	sxt_watcher_destroy(ib->watcher);
+	sxt_nics_close(ib);
 	sxt_ports_close(ib);
 	free(ib);
 }
@@ -158,46 +159,4 @@ void sxt_ib_stop(struct sxt_ib *ib)
 {
 	if (ib->pid == getpid())
 		sxt_watcher_stop(ib->watcher);
-}
-
-int sxt_ib_nics_cnt(const struct sxt_ib *ib)
-{
-	return ib->ports_cnt;
-}
-
-int sxt_ib_port(const struct sxt_ib *ib, int dev, const char *what, struct sxt_port **out)
-{
-	if (ib->pid != getpid()) {
-		SXT_LOG(SXT_LOG_ERROR,
-			"%s: this process was forked from %d, whose network it cannot use; "
-			"initialise NCCL after fork()",
-			what, (int)ib->pid);
-		return -EINVAL;
-	}
-	if (dev < 0 || dev >= ib->ports_cnt) {
-		SXT_LOG(SXT_LOG_ERROR, "%s: there is no NIC %d, they are 0..%d", what, dev,
-			ib->ports_cnt - 1);
-		return -EINVAL;
-	}
-	*out = ib->ports[dev];
-	return 0;
-}
-
-int sxt_ib_nic_props(struct sxt_ib *ib, int dev, struct sxt_nic_props *out)
-{
-	struct sxt_port *port;
-	int rc = sxt_ib_port(ib, dev, "properties", &port);
-
-	if (rc != 0)
-		return rc;
-	*out = (struct sxt_nic_props){
-		.name = port->name,
-		.pci_path = port->device->pci_path[0] != '\0' ? port->device->pci_path : NULL,
-		.guid = port->device->guid,
-		.speed_mbps = port->speed_mbps,
-		.port = port->num,
-		.max_conns = CONNS_MAX,
-		.max_message_bytes = sxt_conn_message_max(port->max_message_log2),
-	};
-	return 0;
 }

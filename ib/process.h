@@ -8,6 +8,7 @@
 #include "core/list.h"
 #include "core/sys.h"
 #include "ib/ib.h"
+#include "ib/nic.h"
 #include "ib/port.h"
 #include "ib/verbs.h"
 #include "ib/wire.h"
@@ -24,8 +25,10 @@ struct sxt_ib {
 	uint8_t process[SXT_UUID_BYTES];
 	char host[64];
 	struct sxt_list devices; /* struct sxt_device */
-	struct sxt_port **ports; /* what NCCL numbers as devices */
+	struct sxt_port **ports;
 	int ports_cnt;
+	struct sxt_nic *nics[SXT_NICS_MAX]; /* what NCCL numbers as devices */
+	int nics_cnt;
 	char left_out[768]; /* which ports are not among them and why, for when none is left */
 	struct sxt_watcher *watcher;
 };
@@ -50,14 +53,5 @@ SXT_MUST_CHECK int sxt_ib_create(const struct sxt_ib_parts *parts, struct sxt_ib
  * @ib: NULL is fine. Thread: any but the watcher, joins it.
  */
 void sxt_ib_destroy(struct sxt_ib *ib);
-
-/**
- * sxt_ib_port() - the port that NCCL numbers as a device.
- * @ib: the transport. @dev: NCCL's number. @what: the call, for the message.
- * @out: set on success. Thread: any. Return: 0, or -EINVAL for a number that is no NIC or in a
- * forked child (logged).
- */
-SXT_MUST_CHECK int sxt_ib_port(const struct sxt_ib *ib, int dev, const char *what,
-			       struct sxt_port **out);
 
 #endif

@@ -63,9 +63,9 @@ void pair_more(struct pair *pair, struct sxt_conn **send_out, struct sxt_conn **
 	struct sxt_conn *send;
 	struct sxt_conn *recv;
 
-	assert_int_equal(sxt_conn_create(pair->send_ctx, pair->ib.ports[0], SXT_CONN_SEND, &send),
+	assert_int_equal(sxt_conn_create(pair->send_ctx, pair->ib.nics[0], SXT_CONN_SEND, &send),
 			 0);
-	assert_int_equal(sxt_conn_create(pair->recv_ctx, pair->ib.ports[1], SXT_CONN_RECV, &recv),
+	assert_int_equal(sxt_conn_create(pair->recv_ctx, pair->ib.nics[1], SXT_CONN_RECV, &recv),
 			 0);
 	sxt_ignore(snprintf(send->peer_name, sizeof(send->peer_name), "hostb:2 fake_1"));
 	sxt_ignore(snprintf(recv->peer_name, sizeof(recv->peer_name), "hosta:1 fake_0"));
@@ -110,7 +110,8 @@ void pair_open(struct pair *pair, const struct sxt_fake_config *fake)
 	pair->ib.watcher = &pair->watcher;
 	sxt_list_init(&pair->ib.devices);
 	assert_int_equal(sxt_ports_open(&pair->ib), 0);
-	assert_int_equal(pair->ib.ports_cnt, 2);
+	assert_int_equal(sxt_nics_open(&pair->ib), 0);
+	assert_int_equal(pair->ib.nics_cnt, 2);
 	assert_int_equal(sxt_context_create(&pair->ib, 0, &pair->send_ctx), 0);
 	assert_int_equal(sxt_context_create(&pair->ib, 0, &pair->recv_ctx), 0);
 	pair_more(pair, &pair->send, &pair->recv);
@@ -132,6 +133,7 @@ void pair_close(struct pair *pair)
 	sxt_mr_cache_put(to, pair->to_mr);
 	sxt_context_destroy(pair->send_ctx);
 	sxt_context_destroy(pair->recv_ctx);
+	sxt_nics_close(&pair->ib);
 	sxt_ports_close(&pair->ib);
 	pthread_mutex_destroy(&pair->watcher.lock);
 	sxt_config_fini(&pair->config);

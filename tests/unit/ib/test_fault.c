@@ -604,10 +604,10 @@ static void a_half_made_end_is_freed(void **state)
 	struct pair *pair = *state;
 	struct sxt_conn *conn;
 
-	assert_int_equal(sxt_conn_create(pair->send_ctx, pair->ib.ports[0], SXT_CONN_SEND, &conn),
+	assert_int_equal(sxt_conn_create(pair->send_ctx, pair->ib.nics[0], SXT_CONN_SEND, &conn),
 			 0);
 	sxt_conn_destroy(conn);
-	assert_int_equal(sxt_conn_create(pair->send_ctx, pair->ib.ports[0], SXT_CONN_RECV, &conn),
+	assert_int_equal(sxt_conn_create(pair->send_ctx, pair->ib.nics[0], SXT_CONN_RECV, &conn),
 			 0);
 	sxt_conn_destroy(conn);
 	sxt_conn_destroy(NULL);
@@ -620,7 +620,7 @@ static void a_peer_that_makes_no_sense_is_refused(void **state)
 	struct sxt_wire_path path = pair->recv->local.path;
 	struct sxt_conn *conn;
 
-	assert_int_equal(sxt_conn_create(pair->send_ctx, pair->ib.ports[0], SXT_CONN_SEND, &conn),
+	assert_int_equal(sxt_conn_create(pair->send_ctx, pair->ib.nics[0], SXT_CONN_SEND, &conn),
 			 0);
 	sxt_conn_memory(pair->recv, &memory);
 	memory.bytes--;

@@ -1,0 +1,45 @@
+/*
+ * nic.h - what NCCL calls a device: one port, or several merged into one.
+ *
+ * NICs are added and never taken away while the transport lives; their numbers stay.
+ */
+#ifndef SXT_IB_NIC_H
+#define SXT_IB_NIC_H
+
+#include "ib/ib.h"
+#include "ib/port.h"
+
+#include <pthread.h>
+
+/* NCCL keeps its device numbers in tables of 128. */
+#define SXT_NICS_MAX 128
+
+struct sxt_nic {
+	struct sxt_port *ports[SXT_PORTS_MAX];
+	uint32_t ports_cnt;
+	int dev; /* NCCL's number of it */
+};
+
+/**
+ * sxt_nics_open() - a NIC for each port.
+ * @ib: its ports are open; nics is filled, freed by sxt_nics_close() also after a failure.
+ * Return: 0 or -ENOMEM.
+ */
+SXT_MUST_CHECK int sxt_nics_open(struct sxt_ib *ib);
+
+/**
+ * sxt_nics_close() - free all NICs, before their ports are closed.
+ * @ib: also half-filled.
+ */
+void sxt_nics_close(struct sxt_ib *ib);
+
+/**
+ * sxt_ib_nic() - the NIC that NCCL numbers as a device.
+ * @ib: the transport. @dev: NCCL's number. @what: the call, for the message.
+ * @out: set on success. Thread: any. Return: 0, or -EINVAL for a number that is no NIC or in a
+ * forked child (logged).
+ */
+SXT_MUST_CHECK int sxt_ib_nic(const struct sxt_ib *ib, int dev, const char *what,
+			      struct sxt_nic **out);
+
+#endif
