@@ -98,6 +98,7 @@ static void bind_v8(struct sxt_drv_calls *c, const struct nccl_net_v8 *t)
 static void bind_v9(struct sxt_drv_calls *c, const struct nccl_net_v9 *t)
 {
 	BIND_COMMON(c, t);
+	c->make_vdev_v9 = t->makeVDevice;
 	c->listen_dev = t->listen;
 	BIND_DEVICE_HANDLES(c, t);
 	c->init_log = t->init;
@@ -110,6 +111,7 @@ static void bind_v9(struct sxt_drv_calls *c, const struct nccl_net_v9 *t)
 static void bind_v10(struct sxt_drv_calls *c, const struct nccl_net_v10 *t)
 {
 	BIND_COMMON(c, t);
+	c->make_vdev_v9 = t->makeVDevice;
 	c->listen_dev = t->listen;
 	BIND_DEVICE_HANDLES(c, t);
 	c->init_prof = t->init;
@@ -124,6 +126,7 @@ static void bind_v11(struct sxt_drv_calls *c, const struct nccl_net_v11 *t)
 	BIND_COMMON(c, t);
 	BIND_DEVICE_HANDLES(c, t);
 	BIND_CONTEXT(c, t);
+	c->make_vdev_v9 = t->makeVDevice;
 }
 
 static void bind_v12(struct sxt_drv_calls *c, const struct nccl_net_v12 *t)
@@ -131,6 +134,7 @@ static void bind_v12(struct sxt_drv_calls *c, const struct nccl_net_v12 *t)
 	BIND_COMMON(c, t);
 	BIND_DEVICE_HANDLES(c, t);
 	BIND_CONTEXT(c, t);
+	c->make_vdev_v12 = t->makeVDevice;
 }
 
 static void bind_table(struct sxt_drv_net *net)

@@ -102,6 +102,8 @@ struct sxt_drv_calls {
 	ncclResult_t (*consumed)(void *comm, int n, void *request);
 	ncclResult_t (*finalize)(void *ctx);
 	ncclResult_t (*set_attr)(void *ctx, struct nccl_net_attr *attr);
+	ncclResult_t (*make_vdev_v9)(int *dev, struct nccl_net_vdev_props_v9 *props);
+	ncclResult_t (*make_vdev_v12)(int *dev, struct nccl_net_vdev_props_v12 *props);
 };
 
 struct sxt_drv_net {
@@ -155,6 +157,22 @@ ncclResult_t sxt_drv_net_finalize(struct sxt_drv_net *net, void *ctx);
 ncclResult_t sxt_drv_net_props(struct sxt_drv_net *net, int dev, struct sxt_drv_props *out);
 
 /**
+ * sxt_drv_net_merge_max() - devices that makeVDevice of this table can merge.
+ * Return: 0 without such a call (before v9, or NULL), else the room in its struct: 4, from v12
+ * on 8.
+ */
+int sxt_drv_net_merge_max(const struct sxt_drv_net *net);
+
+/**
+ * sxt_drv_net_make_vdevice() - merge devices into a new one.
+ * @devs, @n: 1 to sxt_drv_net_merge_max(); what is behind them in the plugin's struct is 0x5a, as
+ * NCCL does not clear it. @dev_out: as the plugin set it, -1 if it did not.
+ * Return: the plugin's result; ncclInvalidUsage if the table cannot say it.
+ */
+ncclResult_t sxt_drv_net_make_vdevice(struct sxt_drv_net *net, const int *devs, int n,
+				      int *dev_out);
+
+/**
  * sxt_drv_net_listen() - open for one connection.
  * @handle: NCCL_NET_HANDLE_BYTES, cleared here. @comm: the listen comm. Return: the plugin's.
  */
@@ -204,6 +222,13 @@ ncclResult_t sxt_drv_net_isend(struct sxt_drv_net *net, void *comm, const struct
  */
 ncclResult_t sxt_drv_net_irecv(struct sxt_drv_net *net, void *comm, int n,
 			       const struct sxt_drv_msg *msgs, void **request);
+
+/**
+ * sxt_drv_net_irecv_bare() - irecv as NCCL's bootstrap calls it: one buffer, phandles NULL.
+ * @request: NULL afterwards means "not now". Return: the plugin's result.
+ */
+ncclResult_t sxt_drv_net_irecv_bare(struct sxt_drv_net *net, void *comm,
+				    const struct sxt_drv_msg *msg, void **request);
 
 /**
  * sxt_drv_result_name() - the symbol of a result code, "ncclSystemError".

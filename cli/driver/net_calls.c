@@ -132,6 +132,33 @@ ncclResult_t sxt_drv_net_props(struct sxt_drv_net *net, int dev, struct sxt_drv_
 	return result;
 }
 
+int sxt_drv_net_merge_max(const struct sxt_drv_net *net)
+{
+	if (net->calls.make_vdev_v12 != NULL)
+		return NCCL_NET_MAX_DEVS_PER_NIC;
+	return net->calls.make_vdev_v9 != NULL ? NCCL_NET_MAX_DEVS_PER_NIC_V9 : 0;
+}
+
+ncclResult_t sxt_drv_net_make_vdevice(struct sxt_drv_net *net, const int *devs, int n, int *dev_out)
+{
+	struct nccl_net_vdev_props_v12 props;
+	struct nccl_net_vdev_props_v9 old_props;
+
+	*dev_out = -1;
+	if (n < 1 || n > sxt_drv_net_merge_max(net))
+		return ncclInvalidUsage;
+	if (net->calls.make_vdev_v12 != NULL) {
+		memset(&props, 0x5a, sizeof(props));
+		props.ndevs = n;
+		memcpy(props.devs, devs, (size_t)n * sizeof(*devs));
+		return net->calls.make_vdev_v12(dev_out, &props);
+	}
+	memset(&old_props, 0x5a, sizeof(old_props));
+	old_props.ndevs = n;
+	memcpy(old_props.devs, devs, (size_t)n * sizeof(*devs));
+	return net->calls.make_vdev_v9(dev_out, &old_props);
+}
+
 ncclResult_t sxt_drv_net_listen(struct sxt_drv_net *net, void *ctx, int dev, void *handle,
 				void **comm)
 {
@@ -222,11 +249,10 @@ static bool split_columns(struct columns *col, int n, const struct sxt_drv_msg *
 	return fits_int;
 }
 
-ncclResult_t sxt_drv_net_irecv(struct sxt_drv_net *net, void *comm, int n,
-			       const struct sxt_drv_msg *msgs, void **request)
+static ncclResult_t irecv_with(struct sxt_drv_net *net, void *comm, int n,
+			       const struct sxt_drv_msg *msgs, void **phandles, void **request)
 {
 	const struct sxt_drv_calls *c = &net->calls;
-	void *phandles[GROUP_MAX] = {NULL};
 	struct columns col;
 	bool fits_int;
 
@@ -242,4 +268,19 @@ ncclResult_t sxt_drv_net_irecv(struct sxt_drv_net *net, void *comm, int n,
 	if (!fits_int)
 		return ncclInternalError;
 	return c->irecv_int(comm, n, col.data, col.int_sizes, col.tags, col.mhandles, request);
+}
+
+ncclResult_t sxt_drv_net_irecv(struct sxt_drv_net *net, void *comm, int n,
+			       const struct sxt_drv_msg *msgs, void **request)
+{
+	void *phandles[GROUP_MAX] = {NULL};
+
+	return irecv_with(net, comm, n, msgs, phandles, request);
+}
+
+ncclResult_t sxt_drv_net_irecv_bare(struct sxt_drv_net *net, void *comm,
+				    const struct sxt_drv_msg *msg, void **request)
+{
+	*request = NULL;
+	return irecv_with(net, comm, 1, msg, NULL, request);
 }
