@@ -1,5 +1,5 @@
 /*
- * mr.c - the cache of registrations, one per HCA (slow path, any thread).
+ * mr.c - the cache of registrations, one per NIC (slow path, any thread).
  *
  * The array is sorted by first byte. Ranges may overlap: a new one that no single entry covers is
  * registered whole, and what lies inside it stays for those who hold it.
@@ -85,15 +85,15 @@ void sxt_mr_deregister_ring(const struct sxt_port *port, struct ibv_mr *mr)
 }
 
 /* The first entry that starts after an address. */
-static size_t upper_bound(const struct sxt_device *device, uint64_t addr)
+static size_t upper_bound(const struct sxt_nic *nic, uint64_t addr)
 {
 	size_t low = 0;
-	size_t high = device->mrs_cnt;
+	size_t high = nic->mrs_cnt;
 
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
 
-		if (device->mrs[mid]->first <= addr)
+		if (nic->mrs[mid]->first <= addr)
 			low = mid + 1;
 		else
 			high = mid;
@@ -101,13 +101,13 @@ static size_t upper_bound(const struct sxt_device *device, uint64_t addr)
 	return low;
 }
 
-static struct sxt_mr *find(const struct sxt_device *device, const struct sxt_verbs_region *want)
+static struct sxt_mr *find(const struct sxt_nic *nic, const struct sxt_verbs_region *want)
 {
 	uint64_t first = (uintptr_t)want->addr;
 	bool is_dmabuf = want->dmabuf_fd >= 0;
 
-	for (size_t i = upper_bound(device, first); i-- > 0;) {
-		struct sxt_mr *mr = device->mrs[i];
+	for (size_t i = upper_bound(nic, first); i-- > 0;) {
+		struct sxt_mr *mr = nic->mrs[i];
 
 		if (mr->is_dmabuf == is_dmabuf && first - mr->first <= mr->bytes &&
 		    mr->bytes - (first - mr->first) >= want->bytes)
@@ -116,49 +116,85 @@ static struct sxt_mr *find(const struct sxt_device *device, const struct sxt_ver
 	return NULL;
 }
 
-static int make_room(struct sxt_device *device)
+static int make_room(struct sxt_nic *nic)
 {
-	size_t cap = device->mrs_cap != 0 ? device->mrs_cap * 2 : MRS_CAP_FIRST;
+	size_t cap = nic->mrs_cap != 0 ? nic->mrs_cap * 2 : MRS_CAP_FIRST;
 	struct sxt_mr **grown;
 
-	if (device->mrs_cnt < device->mrs_cap)
+	if (nic->mrs_cnt < nic->mrs_cap)
 		return 0;
-	grown = realloc(device->mrs, cap * sizeof(*grown));
+	grown = realloc(nic->mrs, cap * sizeof(*grown));
 	if (grown == NULL)
 		return -ENOMEM;
-	device->mrs = grown;
-	device->mrs_cap = cap;
+	nic->mrs = grown;
+	nic->mrs_cap = cap;
 	return 0;
 }
 
-static int add(struct sxt_device *device, const struct sxt_verbs_region *region,
-	       struct sxt_mr **out)
+static void deregister_all(const struct sxt_nic *nic, struct sxt_mr *mr)
+{
+	for (uint32_t i = 0; i < nic->ports_cnt; i++) {
+		if (mr->verbs_mrs[i] != NULL)
+			deregister(nic->ports[i]->device, mr->verbs_mrs[i]);
+	}
+}
+
+/* The first port of the same HCA. */
+static uint32_t port_before(const struct sxt_nic *nic, uint32_t at)
+{
+	uint32_t i = 0;
+
+	while (nic->ports[i]->device != nic->ports[at]->device)
+		i++;
+	return i;
+}
+
+/* @refused: on failure the port that did. */
+static int register_all(const struct sxt_nic *nic, const struct sxt_verbs_region *region,
+			struct sxt_mr *mr, const struct sxt_port **refused)
+{
+	for (uint32_t i = 0; i < nic->ports_cnt; i++) {
+		const struct sxt_device *device = nic->ports[i]->device;
+		uint32_t owner = port_before(nic, i);
+		int rc = 0;
+
+		if (owner == i)
+			rc = sxt_verbs_reg_mr(device->verbs, device->pd, region, &mr->verbs_mrs[i]);
+		if (rc != 0) {
+			*refused = nic->ports[i];
+			deregister_all(nic, mr);
+			return rc;
+		}
+		mr->lkeys[i] = mr->verbs_mrs[owner]->lkey;
+		mr->rkeys[i] = mr->verbs_mrs[owner]->rkey;
+	}
+	return 0;
+}
+
+static int add(struct sxt_nic *nic, const struct sxt_verbs_region *region,
+	       const struct sxt_port **refused, struct sxt_mr **out)
 {
 	struct sxt_mr *mr = NULL;
 	size_t at;
-	int rc = make_room(device);
+	int rc = make_room(nic);
 
 	if (rc == 0 && posix_memalign((void **)&mr, SXT_CACHELINE, sizeof(*mr)) != 0)
 		rc = -ENOMEM;
 	if (rc != 0)
 		return rc;
 	memset(mr, 0, sizeof(*mr));
-	rc = sxt_verbs_reg_mr(device->verbs, device->pd, region, &mr->verbs_mr);
+	rc = register_all(nic, region, mr, refused);
 	if (rc != 0) {
 		free(mr);
 		return rc;
 	}
-	mr->lkey = mr->verbs_mr->lkey;
-	mr->rkeys[0] = mr->verbs_mr->rkey;
-	mr->rkeys_cnt = 1;
 	mr->first = (uintptr_t)region->addr;
 	mr->bytes = region->bytes;
 	mr->is_dmabuf = region->dmabuf_fd >= 0;
-	at = upper_bound(device, mr->first);
-	memmove(&device->mrs[at + 1], &device->mrs[at],
-		(device->mrs_cnt - at) * sizeof(*device->mrs));
-	device->mrs[at] = mr;
-	device->mrs_cnt++;
+	at = upper_bound(nic, mr->first);
+	memmove(&nic->mrs[at + 1], &nic->mrs[at], (nic->mrs_cnt - at) * sizeof(*nic->mrs));
+	nic->mrs[at] = mr;
+	nic->mrs_cnt++;
 	*out = mr;
 	return 0;
 }
@@ -190,66 +226,87 @@ static int region_of(const struct sxt_device *device, const struct sxt_mr_spec *
 	return 0;
 }
 
-int sxt_mr_cache_get(struct sxt_device *device, const struct sxt_mr_spec *spec, struct sxt_mr **out)
+static void explain_get(const struct sxt_mr_spec *spec, const struct sxt_nic *nic,
+			const struct sxt_port *refused, int rc)
 {
+	char why[256];
+
+	explain(rc, spec->dmabuf_fd >= 0, why, sizeof(why));
+	SXT_LOG(SXT_LOG_ERROR, "register %llu bytes at %p%s on %s: %s%s",
+		(unsigned long long)spec->bytes, spec->addr,
+		spec->dmabuf_fd >= 0 ? " (DMA-BUF)" : "",
+		refused != NULL ? refused->label : nic->ports[0]->label, sxt_strerror(rc),
+		spec->bytes == 0 ? "; the size must be at least 1" : why);
+}
+
+int sxt_mr_cache_get(struct sxt_nic *nic, const struct sxt_mr_spec *spec, struct sxt_mr **out)
+{
+	const struct sxt_port *refused = NULL;
 	struct sxt_verbs_region region;
 	struct sxt_mr *mr;
-	char why[256];
-	int rc = region_of(device, spec, &region);
+	int rc = region_of(nic->ports[0]->device, spec, &region);
 
 	if (rc == 0) {
-		pthread_mutex_lock(&device->mr_lock);
-		mr = find(device, &region);
+		pthread_mutex_lock(&nic->mr_lock);
+		mr = find(nic, &region);
 		if (mr == NULL)
-			rc = add(device, &region, &mr);
+			rc = add(nic, &region, &refused, &mr);
 		if (rc == 0) {
 			mr->refs++;
 			*out = mr;
 		}
-		pthread_mutex_unlock(&device->mr_lock);
+		pthread_mutex_unlock(&nic->mr_lock);
 	}
-	if (rc != 0) {
-		explain(rc, spec->dmabuf_fd >= 0, why, sizeof(why));
-		SXT_LOG(SXT_LOG_ERROR, "register %llu bytes at %p%s on %s: %s%s",
-			(unsigned long long)spec->bytes, spec->addr,
-			spec->dmabuf_fd >= 0 ? " (DMA-BUF)" : "", device->name, sxt_strerror(rc),
-			spec->bytes == 0 ? "; the size must be at least 1" : why);
-	}
+	if (rc != 0)
+		explain_get(spec, nic, refused, rc);
 	return rc;
 }
 
-void sxt_mr_cache_put(struct sxt_device *device, struct sxt_mr *mr)
+void sxt_mr_cache_put(struct sxt_nic *nic, struct sxt_mr *mr)
 {
 	size_t at;
 
 	if (mr == NULL)
 		return;
-	pthread_mutex_lock(&device->mr_lock);
+	pthread_mutex_lock(&nic->mr_lock);
 	if (--mr->refs > 0) {
-		pthread_mutex_unlock(&device->mr_lock);
+		pthread_mutex_unlock(&nic->mr_lock);
 		return;
 	}
-	at = upper_bound(device, mr->first);
-	while (device->mrs[at - 1] != mr)
+	at = upper_bound(nic, mr->first);
+	while (nic->mrs[at - 1] != mr)
 		at--;
-	device->mrs_cnt--;
-	memmove(&device->mrs[at - 1], &device->mrs[at],
-		(device->mrs_cnt - (at - 1)) * sizeof(*device->mrs));
+	nic->mrs_cnt--;
+	memmove(&nic->mrs[at - 1], &nic->mrs[at], (nic->mrs_cnt - (at - 1)) * sizeof(*nic->mrs));
 	/*
 	 * Under the lock: once NCCL hears that the range is gone it may free it, and a get()
 	 * that registers the same pages again must not meet the old pinning half undone.
 	 */
-	deregister(device, mr->verbs_mr);
-	pthread_mutex_unlock(&device->mr_lock);
+	deregister_all(nic, mr);
+	pthread_mutex_unlock(&nic->mr_lock);
 	free(mr);
+}
+
+void sxt_mr_cache_close(struct sxt_nic *nic)
+{
+	if (nic->mrs_cnt > 0)
+		SXT_LOG(SXT_LOG_WARN, "%s: %zu registrations were never given back",
+			nic->ports[0]->label, nic->mrs_cnt);
+	while (nic->mrs_cnt > 0) {
+		nic->mrs[nic->mrs_cnt - 1]->refs = 1;
+		sxt_mr_cache_put(nic, nic->mrs[nic->mrs_cnt - 1]);
+	}
+	free(nic->mrs);
+	nic->mrs = NULL;
+	nic->mrs_cap = 0;
 }
 
 int sxt_mr_get(struct sxt_conn *conn, const struct sxt_mr_spec *spec, struct sxt_mr **out)
 {
-	return sxt_mr_cache_get(conn->port->device, spec, out);
+	return sxt_mr_cache_get(conn->nic, spec, out);
 }
 
 void sxt_mr_put(struct sxt_conn *conn, struct sxt_mr *mr)
 {
-	sxt_mr_cache_put(conn->port->device, mr);
+	sxt_mr_cache_put(conn->nic, mr);
 }

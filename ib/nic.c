@@ -5,6 +5,7 @@
 
 #include "core/log.h"
 #include "ib/conn.h"
+#include "ib/mr.h"
 #include "ib/process.h"
 
 #include <errno.h>
@@ -21,6 +22,7 @@ int sxt_nics_open(struct sxt_ib *ib)
 
 		if (nic == NULL)
 			return -ENOMEM;
+		pthread_mutex_init(&nic->mr_lock, NULL);
 		nic->ports[0] = ib->ports[i];
 		nic->ports_cnt = 1;
 		nic->dev = ib->nics_cnt;
@@ -31,8 +33,13 @@ int sxt_nics_open(struct sxt_ib *ib)
 
 void sxt_nics_close(struct sxt_ib *ib)
 {
-	while (ib->nics_cnt > 0)
-		free(ib->nics[--ib->nics_cnt]);
+	while (ib->nics_cnt > 0) {
+		struct sxt_nic *nic = ib->nics[--ib->nics_cnt];
+
+		sxt_mr_cache_close(nic);
+		pthread_mutex_destroy(&nic->mr_lock);
+		free(nic);
+	}
 }
 
 int sxt_ib_nics_cnt(const struct sxt_ib *ib)

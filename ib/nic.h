@@ -18,6 +18,11 @@ struct sxt_nic {
 	struct sxt_port *ports[SXT_PORTS_MAX];
 	uint32_t ports_cnt;
 	int dev; /* NCCL's number of it */
+
+	pthread_mutex_t mr_lock; /* the three below; leaf, never held across another lock */
+	struct sxt_mr **mrs;     /* sorted by first byte */
+	size_t mrs_cnt;
+	size_t mrs_cap;
 };
 
 /**
@@ -28,7 +33,7 @@ struct sxt_nic {
 SXT_MUST_CHECK int sxt_nics_open(struct sxt_ib *ib);
 
 /**
- * sxt_nics_close() - free all NICs, before their ports are closed.
+ * sxt_nics_close() - free all NICs and the registrations left, before their ports are closed.
  * @ib: also half-filled.
  */
 void sxt_nics_close(struct sxt_ib *ib);

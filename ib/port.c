@@ -6,7 +6,6 @@
 #include "core/log.h"
 #include "core/status.h"
 #include "core/sysfs.h"
-#include "ib/mr.h"
 #include "ib/names.h"
 #include "ib/process.h"
 
@@ -355,19 +354,10 @@ static int add_port(struct sxt_ib *ib, struct sxt_device *device, uint8_t num)
 
 static void close_device(struct sxt_device *device)
 {
-	if (device->mrs_cnt > 0)
-		SXT_LOG(SXT_LOG_WARN, "%s: %zu registrations were never given back", device->name,
-			device->mrs_cnt);
-	while (device->mrs_cnt > 0) {
-		device->mrs[device->mrs_cnt - 1]->refs = 1;
-		sxt_mr_cache_put(device, device->mrs[device->mrs_cnt - 1]);
-	}
-	free(device->mrs);
 	if (device->pd != NULL && device->verbs->dealloc_pd(device->pd) != 0)
 		SXT_LOG(SXT_LOG_WARN, "%s: the protection domain is still in use", device->name);
 	if (device->context != NULL && device->verbs->close_device(device->context) != 0)
 		SXT_LOG(SXT_LOG_WARN, "%s: closing the device failed", device->name);
-	pthread_mutex_destroy(&device->mr_lock);
 	free(device);
 }
 
@@ -426,7 +416,6 @@ static int open_device(struct sxt_ib *ib, struct ibv_device *from, struct sxt_de
 
 	if (device == NULL)
 		return -ENOMEM;
-	pthread_mutex_init(&device->mr_lock, NULL);
 	device->ib = ib;
 	device->verbs = ib->verbs;
 	device->guid = be64toh(ib->verbs->get_device_guid(from));

@@ -8,12 +8,11 @@
 #include "ib/verbs.h"
 #include "ib/wire.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 
 struct sxt_ib;
 
-/* One HCA. Everything but the cache of registrations is constant after opening. */
+/* One HCA, constant after opening. */
 struct sxt_device {
 	const struct sxt_ib *ib;
 	const struct sxt_verbs *verbs;
@@ -24,11 +23,6 @@ struct sxt_device {
 	char name[64];
 	char pci_path[256]; /* real path below /sys, "" when unknown */
 	struct sxt_list node;
-
-	pthread_mutex_t mr_lock; /* the two below; leaf, never held across another lock */
-	struct sxt_mr **mrs;     /* sorted by first page */
-	size_t mrs_cnt;
-	size_t mrs_cap;
 };
 
 /* One port offered to NCCL. The attributes are those at start; sxt_port_locate() reads afresh. */
@@ -63,7 +57,7 @@ struct sxt_port_place {
 SXT_MUST_CHECK int sxt_ports_open(struct sxt_ib *ib);
 
 /**
- * sxt_ports_close() - free ports, domains and devices; registrations left are given back.
+ * sxt_ports_close() - free ports, domains and devices; no registration is left.
  * @ib: also half-filled.
  */
 void sxt_ports_close(struct sxt_ib *ib);

@@ -269,7 +269,7 @@ static SXT_NOINLINE int send_owned(struct sxt_conn *conn, void *data, uint64_t b
 	} else {
 		message.addr = (uintptr_t)data;
 		message.bytes = bytes;
-		message.lkey = mr != NULL ? mr->lkey : 0;
+		message.lkey = mr != NULL ? mr->lkeys[0] : 0;
 		rc = send_one(sxt_send_end(conn), &message, tag);
 		if (rc == 0)
 			*out = message.request;

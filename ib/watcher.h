@@ -3,7 +3,7 @@
  * otherwise. It runs while there is a listener, an attempt to connect or a connection.
  *
  * Lock order:
- *   OK:    start_lock -> lock; a context's owner word -> lock; device->mr_lock alone
+ *   OK:    start_lock -> lock; a context's owner word -> lock; nic->mr_lock alone
  *   ERROR: lock -> owner word; lock -> start_lock; context->lock together with lock
  */
 #ifndef SXT_IB_WATCHER_H

@@ -124,13 +124,11 @@ void pair_open(struct pair *pair, const struct sxt_fake_config *fake)
 void pair_close(struct pair *pair)
 {
 	struct sxt_fake_counts counts;
-	struct sxt_device *from = pair->ib.ports[0]->device;
-	struct sxt_device *to = pair->ib.ports[1]->device;
 
 	sxt_conn_destroy(pair->send);
 	sxt_conn_destroy(pair->recv);
-	sxt_mr_cache_put(from, pair->from_mr);
-	sxt_mr_cache_put(to, pair->to_mr);
+	sxt_mr_cache_put(pair->ib.nics[0], pair->from_mr);
+	sxt_mr_cache_put(pair->ib.nics[1], pair->to_mr);
 	sxt_context_destroy(pair->send_ctx);
 	sxt_context_destroy(pair->recv_ctx);
 	sxt_nics_close(&pair->ib);

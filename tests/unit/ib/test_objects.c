@@ -128,6 +128,7 @@ static void ack_async_event(struct ibv_async_event *event)
 }
 
 static struct sxt_port *port;
+static struct sxt_nic *nic;
 
 static int setup(void **state)
 {
@@ -144,7 +145,8 @@ static int setup(void **state)
 	rig.verbs.get_async_event = get_async_event;
 	rig.verbs.ack_async_event = ack_async_event;
 	assert_int_equal(rig_start(0, true), 0);
-	port = rig.ibs[0]->ports[0];
+	nic = rig.ibs[0]->nics[0];
+	port = nic->ports[0];
 	return 0;
 }
 
@@ -155,7 +157,7 @@ static struct sxt_mr *get(size_t from, size_t bytes)
 	const struct sxt_mr_spec spec = {.addr = memory + from, .bytes = bytes, .dmabuf_fd = -1};
 	struct sxt_mr *mr = NULL;
 
-	assert_int_equal(sxt_mr_cache_get(port->device, &spec, &mr), 0);
+	assert_int_equal(sxt_mr_cache_get(nic, &spec, &mr), 0);
 	return mr;
 }
 
@@ -173,17 +175,18 @@ static void ranges_are_registered_by_pages_and_shared(void **state)
 	assert_ptr_not_equal(whole, apart);
 	assert_ptr_not_equal(whole, across);
 	assert_int_equal(seen.reg_cnt, 3);
-	assert_int_equal(whole->rkeys_cnt, 1);
-	assert_int_equal(whole->rkeys[0], whole->verbs_mr->rkey);
-	sxt_mr_cache_put(port->device, whole);
+	assert_int_equal(whole->rkeys[0], whole->verbs_mrs[0]->rkey);
+	assert_int_equal(whole->lkeys[0], whole->verbs_mrs[0]->lkey);
+	assert_int_equal(whole->rkeys[1], 0);
+	sxt_mr_cache_put(nic, whole);
 	assert_int_equal(seen.dereg_cnt, 0);
-	sxt_mr_cache_put(port->device, inside);
+	sxt_mr_cache_put(nic, inside);
 	assert_int_equal(seen.dereg_cnt, 1);
-	sxt_mr_cache_put(port->device, across);
-	sxt_mr_cache_put(port->device, apart);
+	sxt_mr_cache_put(nic, across);
+	sxt_mr_cache_put(nic, apart);
 	assert_int_equal(seen.dereg_cnt, 3);
-	assert_int_equal(port->device->mrs_cnt, 0);
-	sxt_mr_cache_put(port->device, NULL);
+	assert_int_equal(nic->mrs_cnt, 0);
+	sxt_mr_cache_put(nic, NULL);
 }
 
 static void many_ranges_stay_sorted_and_are_found(void **state)
@@ -193,14 +196,14 @@ static void many_ranges_stay_sorted_and_are_found(void **state)
 	(void)state;
 	for (size_t i = 0; i < 16; i++)
 		mrs[i] = get((i * 7 % 16) * 4096, 4096);
-	for (size_t i = 1; i < port->device->mrs_cnt; i++)
-		assert_true(port->device->mrs[i - 1]->first < port->device->mrs[i]->first);
+	for (size_t i = 1; i < nic->mrs_cnt; i++)
+		assert_true(nic->mrs[i - 1]->first < nic->mrs[i]->first);
 	for (size_t i = 0; i < 16; i++)
 		assert_ptr_equal(get((i * 7 % 16) * 4096 + 9, 100), mrs[i]);
 	assert_int_equal(seen.reg_cnt, 16);
 	for (size_t i = 0; i < 32; i++)
-		sxt_mr_cache_put(port->device, mrs[i % 16]);
-	assert_int_equal(port->device->mrs_cnt, 0);
+		sxt_mr_cache_put(nic, mrs[i % 16]);
+	assert_int_equal(nic->mrs_cnt, 0);
 }
 
 static void only_data_is_relaxed(void **state)
@@ -208,7 +211,7 @@ static void only_data_is_relaxed(void **state)
 	struct ibv_mr *ring = NULL;
 
 	(void)state;
-	sxt_mr_cache_put(port->device, get(0, 1));
+	sxt_mr_cache_put(nic, get(0, 1));
 	assert_true((seen.last_access & IBV_ACCESS_RELAXED_ORDERING) != 0);
 	assert_int_equal(sxt_mr_register_ring(port, memory, 4096, IBV_ACCESS_LOCAL_WRITE, "ring",
 					      &ring),
@@ -216,11 +219,11 @@ static void only_data_is_relaxed(void **state)
 	assert_int_equal(seen.last_access, IBV_ACCESS_LOCAL_WRITE);
 	sxt_mr_deregister_ring(port, ring);
 	rig.config.ib_relaxed = 0;
-	sxt_mr_cache_put(port->device, get(0, 1));
+	sxt_mr_cache_put(nic, get(0, 1));
 	assert_true((seen.last_access & IBV_ACCESS_RELAXED_ORDERING) == 0);
 	rig.config.ib_relaxed = 1;
 	rig.verbs.reg_mr_iova2 = NULL;
-	sxt_mr_cache_put(port->device, get(0, 1));
+	sxt_mr_cache_put(nic, get(0, 1));
 	assert_true((seen.last_access & IBV_ACCESS_RELAXED_ORDERING) == 0);
 }
 
@@ -238,22 +241,22 @@ static void a_failed_registration_leaves_nothing_and_says_why(void **state)
 		limit.rlim_cur = limit.rlim_max;
 	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
 	seen.reg_errno = ENOMEM;
-	assert_int_equal(sxt_mr_cache_get(port->device, &spec, &mr), -ENOMEM);
+	assert_int_equal(sxt_mr_cache_get(nic, &spec, &mr), -ENOMEM);
 	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &before), 0);
 	assert_ptr_equal(mr, (struct sxt_mr *)8);
-	assert_int_equal(port->device->mrs_cnt, 0);
+	assert_int_equal(nic->mrs_cnt, 0);
 	assert_int_equal(rig_logged("this process may pin"), 1);
 	assert_int_equal(rig_logged("ulimit -l"), 1);
 	seen.reg_errno = EFAULT;
-	assert_int_equal(sxt_mr_cache_get(port->device, &spec, &mr), -EFAULT);
+	assert_int_equal(sxt_mr_cache_get(nic, &spec, &mr), -EFAULT);
 	assert_int_equal(rig_logged("the range is not mapped"), 1);
 	seen.reg_errno = EINVAL;
-	assert_int_equal(sxt_mr_cache_get(port->device, &spec, &mr), -EINVAL);
+	assert_int_equal(sxt_mr_cache_get(nic, &spec, &mr), -EINVAL);
 	assert_int_equal(rig_logged("NCCL_IB_PCI_RELAXED_ORDERING=0"), 1);
 	spec.bytes = 0;
-	assert_int_equal(sxt_mr_cache_get(port->device, &spec, &mr), -EINVAL);
+	assert_int_equal(sxt_mr_cache_get(nic, &spec, &mr), -EINVAL);
 	spec.bytes = UINT64_MAX;
-	assert_int_equal(sxt_mr_cache_get(port->device, &spec, &mr), -EINVAL);
+	assert_int_equal(sxt_mr_cache_get(nic, &spec, &mr), -EINVAL);
 }
 
 static void dmabufs_have_registrations_of_their_own(void **state)
@@ -263,17 +266,17 @@ static void dmabufs_have_registrations_of_their_own(void **state)
 	struct sxt_mr *mr = NULL;
 
 	(void)state;
-	assert_int_equal(sxt_mr_cache_get(port->device, &spec, &mr), 0);
+	assert_int_equal(sxt_mr_cache_get(nic, &spec, &mr), 0);
 	assert_int_equal(seen.dmabuf_fd, 77);
 	assert_ptr_not_equal(mr, plain);
-	sxt_mr_cache_put(port->device, mr);
-	sxt_mr_cache_put(port->device, plain);
+	sxt_mr_cache_put(nic, mr);
+	sxt_mr_cache_put(nic, plain);
 	rig.verbs.reg_dmabuf_mr = NULL;
-	assert_int_equal(sxt_mr_cache_get(port->device, &spec, &mr), -EOPNOTSUPP);
+	assert_int_equal(sxt_mr_cache_get(nic, &spec, &mr), -EOPNOTSUPP);
 	assert_int_equal(rig_logged("cannot register DMA-BUFs"), 1);
 }
 
-static void leftovers_are_given_back_with_the_device(void **state)
+static void leftovers_are_given_back_with_the_nic(void **state)
 {
 	(void)state;
 	sxt_ignore(get(0, 4096)->refs);
@@ -562,7 +565,7 @@ int main(void)
 		OBJECT_TEST(only_data_is_relaxed),
 		OBJECT_TEST(a_failed_registration_leaves_nothing_and_says_why),
 		OBJECT_TEST(dmabufs_have_registrations_of_their_own),
-		OBJECT_TEST(leftovers_are_given_back_with_the_device),
+		OBJECT_TEST(leftovers_are_given_back_with_the_nic),
 		OBJECT_TEST(settings_reach_the_queue_pair),
 		OBJECT_TEST(infiniband_is_addressed_by_lid_and_through_routers_by_gid),
 		OBJECT_TEST(a_refused_join_says_what_it_may_mean),
