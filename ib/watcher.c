@@ -223,6 +223,18 @@ struct event_scope {
 	const struct ibv_cq *cq; /* NULL: all of the device */
 };
 
+/* Does a fatal event end the connections it is about? */
+static bool is_returned(const struct sxt_device *device)
+{
+	return device->ib->config->ib_return_async_events != 0;
+}
+
+/* The end of a line that tells of such an event. */
+static const char *if_only_logged(const struct sxt_device *device)
+{
+	return is_returned(device) ? "" : "; its connections go on (NCCL_IB_RETURN_ASYNC_EVENTS=0)";
+}
+
 static void fail_conns(struct sxt_watcher *watcher, const struct event_scope *scope, int error)
 {
 	struct sxt_list *side_node;
@@ -230,6 +242,8 @@ static void fail_conns(struct sxt_watcher *watcher, const struct event_scope *sc
 	struct sxt_list *node;
 	struct sxt_list *after;
 
+	if (!is_returned(scope->device))
+		return;
 	sxt_list_for_each (side_node, side_after, &watcher->sides) {
 		struct sxt_side *side = SXT_LIST_ENTRY(side_node, struct sxt_side, node);
 
@@ -248,9 +262,9 @@ static void on_qp_event(const struct sxt_device *device, const struct ibv_async_
 {
 	struct sxt_conn *conn = event->element.qp->qp_context;
 
-	SXT_LOG(SXT_LOG_ERROR, "qp 0x%x on %s: %s", event->element.qp->qp_num, device->name,
-		device->verbs->event_type_str(event->event_type));
-	if (conn != NULL)
+	SXT_LOG(SXT_LOG_ERROR, "qp 0x%x on %s: %s%s", event->element.qp->qp_num, device->name,
+		device->verbs->event_type_str(event->event_type), if_only_logged(device));
+	if (conn != NULL && is_returned(device))
 		sxt_side_note_failed(conn, -EREMOTEIO);
 }
 
@@ -295,12 +309,13 @@ static void on_async_event(struct sxt_watcher *watcher, const struct sxt_device 
 		break;
 	case IBV_EVENT_CQ_ERR:
 		scope.cq = event->element.cq;
-		SXT_LOG(SXT_LOG_ERROR, "a completion queue of %s overran or failed", device->name);
+		SXT_LOG(SXT_LOG_ERROR, "a completion queue of %s overran or failed%s", device->name,
+			if_only_logged(device));
 		fail_conns(watcher, &scope, -EIO);
 		break;
 	case IBV_EVENT_DEVICE_FATAL:
-		SXT_LOG(SXT_LOG_ERROR, "HCA %s failed (device fatal event); see the kernel's log",
-			device->name);
+		SXT_LOG(SXT_LOG_ERROR, "HCA %s failed (device fatal event); see the kernel's log%s",
+			device->name, if_only_logged(device));
 		fail_conns(watcher, &scope, -ENODEV);
 		break;
 	case IBV_EVENT_PORT_ACTIVE:

@@ -555,6 +555,26 @@ static void a_lost_device_or_cq_fails_what_hangs_on_it(void **state)
 	port->device->context->async_fd = -1;
 }
 
+static void fatal_events_can_be_only_logged(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	rig.config.ib_return_async_events = 0;
+	port->device->context->async_fd = eventfd(0, EFD_NONBLOCK);
+	rig_listen(&link, rig.ibs[0], rig.ibs[0], NULL);
+	rig_join(&link);
+	seen.event.element.qp = link.send->qp;
+	raise_event(IBV_EVENT_QP_FATAL);
+	raise_event(IBV_EVENT_DEVICE_FATAL);
+	assert_int_equal(rig_logged("go on (NCCL_IB_RETURN_ASYNC_EVENTS=0)"), 2);
+	assert_int_equal(link.send->notes | link.recv->notes, 0);
+	sxt_conn_close(link.send);
+	sxt_conn_close(link.recv);
+	close(port->device->context->async_fd);
+	port->device->context->async_fd = -1;
+}
+
 #define OBJECT_TEST(name) cmocka_unit_test_setup_teardown(name, setup, rig_teardown)
 
 int main(void)
@@ -576,6 +596,7 @@ int main(void)
 		OBJECT_TEST(async_events_leave_notes_and_are_acknowledged),
 		OBJECT_TEST(a_broken_event_descriptor_is_told_once),
 		OBJECT_TEST(a_lost_device_or_cq_fails_what_hangs_on_it),
+		OBJECT_TEST(fatal_events_can_be_only_logged),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
