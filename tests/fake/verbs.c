@@ -838,6 +838,16 @@ int sxt_fake_reset(const struct sxt_fake_config *config)
 	return alive;
 }
 
+int sxt_fake_alive(void)
+{
+	int alive;
+
+	lock();
+	alive = world.alive;
+	unlock();
+	return alive;
+}
+
 struct sxt_fake_counts sxt_fake_counts(void)
 {
 	struct sxt_fake_counts counts;

@@ -45,6 +45,12 @@ struct sxt_fake_counts {
 int sxt_fake_reset(const struct sxt_fake_config *config);
 
 /**
+ * sxt_fake_alive() - how many objects are alive; the old machine's goes on.
+ * Return: the count of sxt_fake_reset().
+ */
+int sxt_fake_alive(void);
+
+/**
  * sxt_fake_verbs() - the library.
  * Return: its table, valid for the life of the process.
  */
