@@ -227,13 +227,12 @@ static void measure_one_port(struct net_pair *pair)
 static void measure_merged(const struct net *net, int ports_cnt, const char *name)
 {
 	const struct scenario scenario = {name, run_small, 3200};
-	struct net_growth growth = {0};
 	struct net_pair pair;
 	int dev = net_merge(net, ports_cnt);
 
 	if (dev < 0)
 		return;
-	net_connect(net, dev, &pair, &growth);
+	net_connect(net, dev, &pair, NULL);
 	net_register(&pair);
 	check_data(&pair);
 	measure(&pair, &scenario);
@@ -244,15 +243,26 @@ static void measure_merged(const struct net *net, int ports_cnt, const char *nam
 static void measure_connecting(const struct net *net)
 {
 	static struct net_pair pairs[CONNECTIONS];
-	struct net_growth growth = {0};
-	struct sxt_quick_counts counts;
 
 	CALLGRIND_ZERO_STATS;
 	for (int i = 0; i < CONNECTIONS; i++)
-		net_connect(net, 0, &pairs[i], &growth);
+		net_connect(net, 0, &pairs[i], NULL);
 	CALLGRIND_DUMP_STATS_AT("connect");
+	printf("connect cnt=%d\n", CONNECTIONS);
+	for (int i = 0; i < CONNECTIONS; i++)
+		net_close(&pairs[i]);
+}
+
+static void measure_memory(const struct net *net)
+{
+	static struct net_pair pairs[CONNECTIONS];
+	struct net_growth growth = {0};
+	struct sxt_quick_counts counts;
+
+	for (int i = 0; i < CONNECTIONS; i++)
+		net_connect(net, 0, &pairs[i], &growth);
 	sxt_quick_counts(&counts);
-	printf("connect cnt=%d send_heap=%lld send_registered=%lld recv_heap=%lld "
+	printf("memory cnt=%d send_heap=%lld send_registered=%lld recv_heap=%lld "
 	       "recv_registered=%lld cqs=%llu\n",
 	       CONNECTIONS, (long long)growth.send_heap, (long long)growth.send_registered,
 	       (long long)growth.recv_heap, (long long)growth.recv_registered,
@@ -263,15 +273,15 @@ static void measure_connecting(const struct net *net)
 
 static void count_all(const struct net *net)
 {
-	struct net_growth growth = {0};
 	struct net_pair pair;
 
-	net_connect(net, 0, &pair, &growth);
+	net_connect(net, 0, &pair, NULL);
 	net_register(&pair);
 	check_data(&pair);
 	measure_one_port(&pair);
 	net_close(&pair);
 	measure_connecting(net);
+	measure_memory(net);
 	measure_merged(net, 2, "ports2");
 	measure_merged(net, 4, "ports4");
 }

@@ -58,8 +58,8 @@ struct net_growth {
 /**
  * net_connect() - make one connection: listen, connect, accept, closeListen.
  * @net: from net_open(). @dev: device of both ends. @pair: filled but for the buffers.
- * @growth: added to. Between two rounds of polls the transport is left time to work, so that
- * nearly every poll makes progress.
+ * @growth: added to, or NULL. Between two rounds of polls the transport is left time to work, so
+ * that nearly every poll makes progress.
  */
 void net_connect(const struct net *net, int dev, struct net_pair *pair, struct net_growth *growth);
 

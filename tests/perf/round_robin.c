@@ -218,11 +218,10 @@ void round_robin_measure(const struct net *net)
 	static const int cnts[] = {1, 64, CONNECTIONS_MAX};
 	static struct net_pair pairs[CONNECTIONS_MAX];
 	static struct bare bare;
-	struct net_growth growth = {0};
 
 	bare_open(&bare);
 	for (int i = 0; i < CONNECTIONS_MAX; i++) {
-		net_connect(net, 0, &pairs[i], &growth);
+		net_connect(net, 0, &pairs[i], NULL);
 		net_register(&pairs[i]);
 	}
 	for (size_t i = 0; i < SXT_ARRAY_LEN(cnts); i++)
