@@ -20,8 +20,10 @@ int sxt_nics_open(struct sxt_ib *ib)
 	for (int i = 0; i < ib->ports_cnt && ib->nics_cnt < SXT_NICS_MAX; i++) {
 		struct sxt_nic *nic = calloc(1, sizeof(*nic));
 
-		if (nic == NULL)
+		if (nic == NULL) {
+			SXT_LOG(SXT_LOG_ERROR, "listing the NICs: out of memory");
 			return -ENOMEM;
+		}
 		pthread_mutex_init(&nic->mr_lock, NULL);
 		nic->ports[0] = ib->ports[i];
 		nic->ports_cnt = 1;
