@@ -139,8 +139,10 @@ ncclResult_t sxt_net_init_ctx(void **ctx, uint64_t comm_id, struct nccl_net_comm
 	(void)profiler;
 	sxt_logger_set(logger);
 	made = calloc(1, sizeof(*made));
-	if (made == NULL)
+	if (made == NULL) {
+		SXT_LOG(SXT_LOG_ERROR, "init: %s", sxt_strerror(-ENOMEM));
 		return sxt_result(-ENOMEM);
+	}
 	made->tclass = config != NULL ? config->trafficClass : SXT_TCLASS_DEFAULT;
 	rc = process_enter(false, &made->ib);
 	if (rc != 0)
@@ -239,7 +241,7 @@ static ncclResult_t polled(int rc, struct sxt_conn *conn, void **comm)
 {
 	if (rc == 0)
 		*comm = conn;
-	else
+	else if (rc == -EAGAIN)
 		*comm = NULL;
 	return rc == -EAGAIN ? ncclSuccess : sxt_result(rc);
 }

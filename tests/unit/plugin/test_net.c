@@ -326,6 +326,19 @@ static void not_now_is_success_with_nothing(void **state)
 	assert_null(out);
 }
 
+static void a_failed_connection_leaves_the_comm_alone(void **state)
+{
+	void *out = an_object;
+
+	(void)state;
+	assert_int_equal(ncclNetPlugin_v8.init(quiet_logger), ncclSuccess);
+	fake.rc = -ECONNREFUSED;
+	assert_int_equal(ncclNetPlugin_v12.accept(an_object, &out, NULL), ncclRemoteError);
+	assert_ptr_equal(out, an_object);
+	assert_int_equal(ncclNetPlugin_v9.connect(0, an_object, &out, NULL), ncclRemoteError);
+	assert_ptr_equal(out, an_object);
+}
+
 static void errors_come_out_as_nccls_codes(void **state)
 {
 	int done = 1;
@@ -341,6 +354,8 @@ static void errors_come_out_as_nccls_codes(void **state)
 	fake.rc = -ENETDOWN;
 	assert_int_equal(ncclNetPlugin_v12.test(an_object, &done, NULL), ncclSystemError);
 	fake.rc = -EADDRNOTAVAIL;
+	assert_int_equal(ncclNetPlugin_v12.test(an_object, &done, NULL), ncclSystemError);
+	fake.rc = -ENOSPC;
 	assert_int_equal(ncclNetPlugin_v12.test(an_object, &done, NULL), ncclSystemError);
 	fake.rc = -12345;
 	assert_int_equal(ncclNetPlugin_v12.test(an_object, &done, NULL), ncclInternalError);
@@ -544,6 +559,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(properties_are_whole_in_every_version, reset_fake),
 		cmocka_unit_test_setup(not_now_is_success_with_nothing, reset_fake),
+		cmocka_unit_test_setup(a_failed_connection_leaves_the_comm_alone, reset_fake),
 		cmocka_unit_test_setup(errors_come_out_as_nccls_codes, reset_fake),
 		cmocka_unit_test_setup(only_v9_and_later_know_optional_receives, reset_fake),
 		cmocka_unit_test_setup(int_sizes_are_checked, reset_fake),
