@@ -52,10 +52,8 @@ int sxt_attempt_create(struct sxt_ib *ib, const struct sxt_step *steps, struct s
 	struct sxt_attempt *attempt = calloc(1, sizeof(*attempt));
 	int rc;
 
-	if (attempt == NULL) {
-		SXT_LOG(SXT_LOG_ERROR, "making a connection: %s", sxt_strerror(-ENOMEM));
+	if (attempt == NULL)
 		return -ENOMEM;
-	}
 	attempt->ib = ib;
 	attempt->steps = steps;
 	attempt->nic = nic;
@@ -178,9 +176,10 @@ static int hand_over(struct sxt_attempt *attempt, struct sxt_conn **out)
 	pthread_mutex_unlock(&watcher->lock);
 	if (is_lost)
 		return sxt_attempt_fail(attempt, -ECONNRESET, "%s", why);
-	SXT_LOG(SXT_LOG_DEBUG, "%s %s on port %s: qp 0x%x to qp 0x%x",
+	SXT_LOG(SXT_LOG_DEBUG, "%s %s on port %s: qp 0x%x to qp 0x%x, %u paths",
 		is_connecting(attempt) ? "connected to" : "accepted", conn->peer_name,
-		attempt->nic->ports[0]->label, conn->local.path.qpn, conn->peer.qpn);
+		attempt->nic->ports[0]->label, conn->paths[0].local.path.qpn,
+		conn->paths[0].peer.qpn, conn->paths_cnt);
 	/* The connection owns its private context from here on. */
 	attempt->owns_ctx = false;
 	attempt->conn = NULL;
@@ -274,13 +273,14 @@ static int traffic_class(const struct sxt_attempt *attempt, int kind)
 	return tclass < 0 || tclass > 255 ? 0 : tclass;
 }
 
-int sxt_attempt_make_conn(struct sxt_attempt *attempt, int kind)
+int sxt_attempt_make_conn(struct sxt_attempt *attempt, int kind, uint32_t paths_cnt)
 {
 	int rc;
 
 	if (attempt->conn != NULL)
 		return 0;
-	rc = sxt_conn_create(attempt->ctx, attempt->nic, (enum sxt_conn_kind)kind, &attempt->conn);
+	rc = sxt_conn_create(attempt->ctx, attempt->nic, (enum sxt_conn_kind)kind, paths_cnt,
+			     &attempt->conn);
 	if (rc != 0)
 		return sxt_attempt_fail(attempt, rc, "making its queue pair");
 	attempt->conn->tclass = traffic_class(attempt, kind);
@@ -296,21 +296,25 @@ static const char *link_layer_name(uint8_t link_layer)
 int sxt_attempt_start_conn(struct sxt_attempt *attempt)
 {
 	struct sxt_conn *conn = attempt->conn;
-	const struct sxt_wire_path *local = &conn->local.path;
 	struct peer_words peer;
 	int rc;
 
 	read_peer(attempt, &peer);
 	snprintf(conn->peer_name, sizeof(conn->peer_name), "%.64s %.24s", peer.name,
-		 attempt->path.hca);
-	if (local->link_layer != attempt->path.link_layer)
-		return sxt_attempt_fail(
-			attempt, -EOPNOTSUPP,
-			"%s is %s and %s is %s: they cannot be connected; leave one "
-			"of them out with NCCL_IB_HCA",
-			attempt->nic->ports[0]->label, link_layer_name(local->link_layer),
-			conn->peer_name, link_layer_name(attempt->path.link_layer));
-	rc = sxt_conn_start(conn, &attempt->path, &attempt->memory);
+		 attempt->paths[0].hca);
+	for (uint32_t i = 0; i < conn->paths_cnt; i++) {
+		uint8_t own = conn->paths[i].local.path.link_layer;
+		uint8_t peers = attempt->paths[i].link_layer;
+
+		if (own != peers)
+			return sxt_attempt_fail(
+				attempt, -EOPNOTSUPP,
+				"%s is %s and %s of %s is %s: they cannot be connected; leave one "
+				"of them out with NCCL_IB_HCA",
+				conn->paths[i].port->label, link_layer_name(own),
+				attempt->paths[i].hca, conn->peer_name, link_layer_name(peers));
+	}
+	rc = sxt_conn_start(conn, attempt->paths, &attempt->memory);
 	return rc == 0 ? 0
 		       : sxt_attempt_fail(attempt, rc, "joining its queue pair with the peer's");
 }
@@ -327,7 +331,9 @@ void sxt_attempt_send(struct sxt_attempt *attempt, uint16_t type)
 		if (type == SXT_FRAME_CONNECT)
 			sxt_frame_add(&frame, SXT_TLV_TOKEN, attempt->handle.token,
 				      sizeof(attempt->handle.token));
-		sxt_frame_add(&frame, SXT_TLV_PATH, &conn->local.path, sizeof(conn->local.path));
+		for (uint32_t i = 0; i < conn->paths_cnt; i++)
+			sxt_frame_add(&frame, SXT_TLV_PATH, &conn->paths[i].local.path,
+				      sizeof(struct sxt_wire_path));
 		sxt_frame_add(&frame, type == SXT_FRAME_CONNECT ? SXT_TLV_RING : SXT_TLV_RECORDS,
 			      &memory, sizeof(memory));
 	}

@@ -48,12 +48,13 @@ struct sxt_attempt {
 
 	/* Inbox, under the watcher's lock. */
 	uint32_t incarnation; /* of the channel when our last frame went out */
-	bool is_answered;     /* path and memory are the peer's */
+	bool is_answered;     /* paths and memory are the peer's */
 	bool is_ready;
 	int refused; /* negative errno, 0 while not */
 	char refused_text[256];
 	uint32_t peer_id;
-	struct sxt_wire_path path;
+	uint32_t paths_cnt;
+	struct sxt_wire_path paths[SXT_PATHS_MAX];
 	struct sxt_wire_memory memory;
 };
 
@@ -95,9 +96,10 @@ SXT_MUST_CHECK int sxt_attempt_need_context(struct sxt_attempt *attempt);
 
 /**
  * sxt_attempt_make_conn() - make the end, in INIT, unless it is there already.
- * @attempt: has a context. @kind: enum sxt_conn_kind. Return: 0 or why not (logged).
+ * @attempt: has a context. @kind: enum sxt_conn_kind. @paths_cnt: of the connection.
+ * Return: 0 or why not (logged).
  */
-SXT_MUST_CHECK int sxt_attempt_make_conn(struct sxt_attempt *attempt, int kind);
+SXT_MUST_CHECK int sxt_attempt_make_conn(struct sxt_attempt *attempt, int kind, uint32_t paths_cnt);
 
 /**
  * sxt_attempt_start_conn() - join the end with the peer's from the inbox.

@@ -22,10 +22,12 @@
 #define DRAIN_NS    (100 * SXT_NS_PER_MS)
 #define DRAIN_POLLS 200000u
 
-#define CHUNK_LOG2_MIN 7u /* every cut lies at a multiple of 128 bytes */
-
 #define RING_BYTES    (SXT_RING_ENTRIES * sizeof(struct sxt_wire_cts))
+#define SOURCES_BYTES (SXT_SENDS_MAX * sizeof(uint64_t))
 #define RECORDS_BYTES (SXT_MEMBERS_MAX * sizeof(struct sxt_wire_record))
+
+/* NCCL's default for NCCL_IB_AR_THRESHOLD. */
+#define AR_BYTES 8192u
 
 /*
  * Memory that HCAs read and write. Shared, so that a fork never moves a page away from the HCA by
@@ -72,18 +74,38 @@ static struct sxt_request *requests_create(struct sxt_conn *conn, uint32_t cnt)
 	return requests;
 }
 
+/* Memory of our own on every port of the NIC; `out` is for sxt_mr_deregister_ring() also if not. */
+static int memory_register(const struct sxt_conn *conn, void *addr, size_t bytes, int access,
+			   const char *what, struct ibv_mr **out)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < conn->nic->ports_cnt && rc == 0; i++)
+		rc = sxt_mr_register_ring(conn->nic->ports[i], addr, bytes, access, what, &out[i]);
+	return rc;
+}
+
+static void memory_deregister(const struct sxt_conn *conn, struct ibv_mr **mrs)
+{
+	for (uint32_t i = 0; i < conn->nic->ports_cnt; i++)
+		sxt_mr_deregister_ring(conn->nic->ports[i], mrs[i]);
+}
+
+/* The ring comes first: the peer learns the address of all of it. */
 static int send_memory(struct sxt_send_end *end)
 {
 	int fd = -1;
 	int rc = -ENOMEM;
 
 	end->requests = requests_create(&end->conn, SXT_SENDS_MAX);
-	end->memory = memory_map(RING_BYTES, &fd);
-	end->ring = end->memory;
-	if (end->requests != NULL && end->memory != NULL)
-		rc = sxt_mr_register_ring(end->conn.port, end->ring, RING_BYTES,
-					  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
-					  "clear-to-send ring", &end->ring_mr);
+	end->memory = memory_map(RING_BYTES + SOURCES_BYTES, &fd);
+	if (end->requests != NULL && end->memory != NULL) {
+		end->ring = end->memory;
+		end->records = (uint64_t *)(void *)(end->ring + SXT_RING_ENTRIES);
+		rc = memory_register(&end->conn, end->memory, RING_BYTES + SOURCES_BYTES,
+				     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+				     "clear-to-send ring", end->memory_mrs);
+	}
 	descriptor_close(fd);
 	if (rc != 0)
 		return rc;
@@ -94,15 +116,14 @@ static int send_memory(struct sxt_send_end *end)
 
 static int recv_register(struct sxt_recv_end *end)
 {
-	int rc = sxt_mr_register_ring(end->conn.port, end->shadow, RING_BYTES,
-				      IBV_ACCESS_LOCAL_WRITE, "clear-to-send shadow",
-				      &end->shadow_mr);
+	int rc = memory_register(&end->conn, end->shadow, RING_BYTES, IBV_ACCESS_LOCAL_WRITE,
+				 "clear-to-send shadow", end->shadow_mrs);
 
 	if (rc != 0)
 		return rc;
-	return sxt_mr_register_ring(end->conn.port, end->records, RECORDS_BYTES,
-				    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
-				    "size records", &end->records_mr);
+	return memory_register(&end->conn, end->records, RECORDS_BYTES,
+			       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, "size records",
+			       end->records_mrs);
 }
 
 static void members_init(struct sxt_recv_end *end)
@@ -131,8 +152,6 @@ static int recv_memory(struct sxt_recv_end *end)
 	if (rc != 0)
 		return rc;
 	members_init(end);
-	end->records_rkey = end->records_mr->rkey;
-	end->sge.lkey = end->shadow_mr->lkey;
 	end->wr.sg_list = &end->sge;
 	end->wr.num_sge = 1;
 	end->wr.opcode = IBV_WR_RDMA_WRITE;
@@ -146,12 +165,14 @@ static int slot_take(struct sxt_conn *conn)
 	 * may still lie in the CQ. */
 	static _Atomic uint32_t uses;
 	uint16_t generation;
+	uint32_t slot;
 	int rc;
 
 	conn->wr_tail = UINT64_MAX; /* no completion's */
-	rc = sxt_context_add_conn(conn->ctx, conn, &conn->slot);
+	rc = sxt_context_add_conn(conn->ctx, conn, &slot);
 	if (rc != 0)
 		return rc;
+	conn->slot = (uint16_t)slot;
 	conn->has_slot = true;
 	generation = (uint16_t)atomic_fetch_add_explicit(&uses, 1, memory_order_relaxed);
 	/* Whoever drains compares it. */
@@ -161,64 +182,91 @@ static int slot_take(struct sxt_conn *conn)
 	return 0;
 }
 
-static int qp_make(struct sxt_conn *conn)
+/* Each CQ of the paths once: what a test that may complete anywhere has to look at. */
+static void cqs_collect(struct sxt_conn *conn)
+{
+	for (uint32_t i = 0; i < conn->paths_cnt; i++) {
+		uint32_t known = 0;
+
+		while (known < conn->cqs_cnt && conn->cqs[known] != conn->paths[i].cq)
+			known++;
+		if (known == conn->cqs_cnt)
+			conn->cqs[conn->cqs_cnt++] = conn->paths[i].cq;
+	}
+}
+
+static int paths_make(struct sxt_conn *conn)
 {
 	bool sends = conn->kind == SXT_CONN_SEND;
-	struct sxt_qp_spec spec = {
-		.user = conn,
-		.send_depth = sends ? SXT_SEND_SQ_DEPTH : SXT_RECV_SQ_DEPTH,
-		.recv_depth = sends ? SXT_SEND_RQ_DEPTH : SXT_RECV_RQ_DEPTH,
-		.inline_bytes = sends ? 0 : sizeof(struct sxt_wire_cts),
-	};
-	int rc;
+	uint32_t inline_least = UINT32_MAX;
 
-	/* Flushed, every work request of both queues completes. */
-	conn->cq_completions = spec.send_depth + spec.recv_depth;
-	rc = sxt_context_cq_get(conn->ctx, conn->port, conn->cq_completions, &conn->cq);
-	if (rc != 0)
-		return rc;
-	spec.cq = conn->cq->cq;
-	rc = sxt_qp_create(conn->port, &spec, &conn->qp);
-	if (rc != 0)
-		return rc;
-	if (!sends)
-		sxt_recv_end(conn)->can_inline = spec.inline_bytes >= sizeof(struct sxt_wire_cts);
+	for (uint32_t i = 0; i < conn->paths_cnt; i++) {
+		struct sxt_path *path = &conn->paths[i];
+		uint32_t inline_bytes = 0;
+		int rc = sxt_path_create(conn, i, &inline_bytes);
+
+		if (rc != 0)
+			return rc;
+		if (inline_bytes < inline_least)
+			inline_least = inline_bytes;
+		path->lkey = sends ? sxt_send_end(conn)->memory_mrs[path->local_place]->lkey
+				   : sxt_recv_end(conn)->shadow_mrs[path->local_place]->lkey;
+	}
+	cqs_collect(conn);
+	if (sends)
+		sxt_send_end(conn)->can_inline = inline_least >= sizeof(struct sxt_wire_record);
+	else
+		sxt_recv_end(conn)->can_inline = inline_least >= sizeof(struct sxt_wire_cts) &&
+						 conn->ctx->ib->config->ib_use_inline != 0;
 	return 0;
 }
 
-static int locate(struct sxt_conn *conn)
+uint32_t sxt_conn_paths_cnt(const struct sxt_nic *nic, uint32_t peer_ports_cnt)
 {
-	uint32_t psn = 0;
-	int rc = sxt_port_locate(conn->port, &conn->local);
+	uint32_t ports_cnt = nic->ports_cnt > peer_ports_cnt ? nic->ports_cnt : peer_ports_cnt;
+	uint32_t each = nic->ports[0]->device->ib->config->ib_qps_per_connection;
 
-	if (rc != 0)
-		return rc;
-	rc = sxt_sys_random(conn->ctx->ib->sys, &psn, sizeof(psn));
-	if (rc != 0) {
-		SXT_LOG(SXT_LOG_ERROR, "%s: no random numbers for a queue pair: %s",
-			conn->port->label, sxt_strerror(rc));
-		return rc;
-	}
-	conn->local.path.qpn = conn->qp->qp_num;
-	conn->local.path.psn = psn & 0xffffffu;
-	return 0;
+	if (each * ports_cnt <= SXT_PATHS_MAX)
+		return each * ports_cnt;
+	SXT_LOG(SXT_LOG_WARN,
+		"NCCL_IB_QPS_PER_CONNECTION=%u on %u ports asks for %u queue pairs per "
+		"connection, taking %u: set it to %u or less",
+		each, ports_cnt, each * ports_cnt, SXT_PATHS_MAX / ports_cnt * ports_cnt,
+		SXT_PATHS_MAX / ports_cnt);
+	return SXT_PATHS_MAX / ports_cnt * ports_cnt;
+}
+
+/* One block: the end, its paths, the list of their CQs. Each begins on a line of its own. */
+static struct sxt_conn *end_alloc(enum sxt_conn_kind kind, uint32_t paths_cnt)
+{
+	size_t end_bytes =
+		kind == SXT_CONN_SEND ? sizeof(struct sxt_send_end) : sizeof(struct sxt_recv_end);
+	size_t paths_bytes = paths_cnt * sizeof(struct sxt_path);
+	size_t bytes = end_bytes + paths_bytes + paths_cnt * sizeof(struct sxt_cq *);
+	struct sxt_conn *conn;
+
+	bytes = (bytes + SXT_CACHELINE - 1) / SXT_CACHELINE * SXT_CACHELINE;
+	conn = aligned_alloc(SXT_CACHELINE, bytes);
+	if (conn == NULL)
+		return NULL;
+	memset(conn, 0, bytes);
+	conn->paths = (struct sxt_path *)(void *)((char *)conn + end_bytes);
+	conn->cqs = (struct sxt_cq **)(void *)((char *)conn + end_bytes + paths_bytes);
+	conn->paths_cnt = (uint8_t)paths_cnt;
+	conn->kind = (uint8_t)kind;
+	return conn;
 }
 
 int sxt_conn_create(struct sxt_context *ctx, struct sxt_nic *nic, enum sxt_conn_kind kind,
-		    struct sxt_conn **out)
+		    uint32_t paths_cnt, struct sxt_conn **out)
 {
-	size_t bytes =
-		kind == SXT_CONN_SEND ? sizeof(struct sxt_send_end) : sizeof(struct sxt_recv_end);
-	struct sxt_conn *conn = aligned_alloc(SXT_CACHELINE, bytes);
+	struct sxt_conn *conn = end_alloc(kind, paths_cnt);
 	int rc;
 
 	if (conn == NULL)
 		return -ENOMEM;
-	memset(conn, 0, bytes);
 	conn->ctx = ctx;
 	conn->nic = nic;
-	conn->port = nic->ports[0];
-	conn->kind = (uint8_t)kind;
 	sxt_list_init(&conn->side_node);
 	rc = slot_take(conn);
 	if (rc != 0)
@@ -227,10 +275,7 @@ int sxt_conn_create(struct sxt_context *ctx, struct sxt_nic *nic, enum sxt_conn_
 				   : recv_memory(sxt_recv_end(conn));
 	if (rc != 0)
 		goto fail;
-	rc = qp_make(conn);
-	if (rc != 0)
-		goto fail;
-	rc = locate(conn);
+	rc = paths_make(conn);
 	if (rc != 0)
 		goto fail;
 	*out = conn;
@@ -242,44 +287,35 @@ fail:
 
 void sxt_conn_memory(const struct sxt_conn *conn, struct sxt_wire_memory *out)
 {
-	const struct ibv_mr *mr = conn->kind == SXT_CONN_SEND
-					  ? ((const struct sxt_send_end *)conn)->ring_mr
-					  : ((const struct sxt_recv_end *)conn)->records_mr;
+	struct ibv_mr *const *mrs = conn->kind == SXT_CONN_SEND
+					    ? ((const struct sxt_send_end *)conn)->memory_mrs
+					    : ((const struct sxt_recv_end *)conn)->records_mrs;
 
 	memset(out, 0, sizeof(*out));
-	out->addr = (uintptr_t)mr->addr;
-	out->bytes = (uint32_t)mr->length;
-	out->rkeys_cnt = 1;
-	out->rkeys[0] = mr->rkey;
+	out->addr = (uintptr_t)mrs[0]->addr;
+	out->bytes = conn->kind == SXT_CONN_SEND ? RING_BYTES : RECORDS_BYTES;
+	out->rkeys_cnt = conn->nic->ports_cnt;
+	for (uint32_t i = 0; i < out->rkeys_cnt; i++)
+		out->rkeys[i] = mrs[i]->rkey;
 }
 
 /* What the peer says must be something the data path can trust. */
-static int peer_check(const struct sxt_conn *conn, const struct sxt_wire_path *peer,
-		      const struct sxt_wire_memory *memory)
+static int memory_check(const struct sxt_conn *conn, const struct sxt_wire_memory *memory)
 {
 	size_t wanted = conn->kind == SXT_CONN_SEND ? RECORDS_BYTES : RING_BYTES;
 
-	if (peer->max_message_log2 < CHUNK_LOG2_MIN) {
-		SXT_LOG(SXT_LOG_ERROR,
-			"%s: %s says its port takes messages of 2^%u bytes, at least 2^%u are "
-			"needed",
-			conn->port->label, conn->peer_name, peer->max_message_log2, CHUNK_LOG2_MIN);
-		return -EPROTO;
-	}
-	if (memory->rkeys_cnt != 1 || memory->bytes < wanted ||
-	    memory->addr % sizeof(struct sxt_wire_record) != 0 ||
-	    (conn->kind == SXT_CONN_RECV && memory->addr % sizeof(struct sxt_wire_cts) != 0)) {
-		SXT_LOG(SXT_LOG_ERROR,
-			"%s: %s offers %u bytes at 0x%llx with %u keys as its %s; %zu aligned "
-			"bytes "
-			"with 1 key are needed: do both sides run the same Sextant?",
-			conn->port->label, conn->peer_name, memory->bytes,
-			(unsigned long long)memory->addr, memory->rkeys_cnt,
-			conn->kind == SXT_CONN_SEND ? "size records" : "clear-to-send ring",
-			wanted);
-		return -EPROTO;
-	}
-	return 0;
+	if (memory->rkeys_cnt >= 1 && memory->rkeys_cnt <= SXT_PORTS_MAX &&
+	    memory->bytes >= wanted && memory->addr % sizeof(struct sxt_wire_record) == 0 &&
+	    (conn->kind == SXT_CONN_SEND || memory->addr % sizeof(struct sxt_wire_cts) == 0))
+		return 0;
+	SXT_LOG(SXT_LOG_ERROR,
+		"%s: %s offers %u bytes at 0x%llx with %u keys as its %s; %zu aligned bytes with 1 "
+		"to %d keys are needed: do both sides run the same Sextant?",
+		sxt_conn_label(conn), conn->peer_name, memory->bytes,
+		(unsigned long long)memory->addr, memory->rkeys_cnt,
+		conn->kind == SXT_CONN_SEND ? "size records" : "clear-to-send ring", wanted,
+		SXT_PORTS_MAX);
+	return -EPROTO;
 }
 
 static int receives_post(struct sxt_conn *conn)
@@ -295,41 +331,94 @@ static int receives_post(struct sxt_conn *conn)
 	return rc;
 }
 
-int sxt_conn_start(struct sxt_conn *conn, const struct sxt_wire_path *peer,
+/* NCCL's: on for InfiniBand, off for RoCE unless it is asked for. */
+static bool routes_adaptively(const struct sxt_conn *conn)
+{
+	int wanted = conn->ctx->ib->config->ib_adaptive_routing;
+
+	if (wanted >= 0)
+		return wanted != 0;
+	for (uint32_t i = 0; i < conn->nic->ports_cnt; i++) {
+		if (conn->nic->ports[i]->link_layer != IBV_LINK_LAYER_INFINIBAND)
+			return false;
+	}
+	return true;
+}
+
+static void send_limits(struct sxt_send_end *end, uint32_t chunk_log2, uint32_t stripes)
+{
+	const struct sxt_config *config = end->conn.ctx->ib->config;
+	int threshold = config->ib_ar_threshold;
+
+	end->chunk_bytes = 1ull << chunk_log2;
+	end->stripes = stripes;
+	end->ar_bytes = UINT64_MAX;
+	if (routes_adaptively(&end->conn))
+		end->ar_bytes = threshold >= 0 ? (uint64_t)threshold : AR_BYTES;
+	end->whole_bytes = end->chunk_bytes;
+	end->stripe_bytes = sxt_conn_stripe_bytes(chunk_log2);
+	if (stripes > 1)
+		end->whole_bytes = end->stripe_bytes;
+	if (end->whole_bytes > end->ar_bytes)
+		end->whole_bytes = end->ar_bytes;
+}
+
+static void recv_limits(struct sxt_recv_end *end, uint32_t chunk_log2, uint32_t stripes)
+{
+	end->chunk_log2 = (uint8_t)chunk_log2;
+	end->stripes = (uint8_t)stripes;
+	end->ports_cnt = (uint8_t)end->conn.nic->ports_cnt;
+	end->whole_bytes = 1ull << chunk_log2;
+	if (stripes > 1)
+		end->whole_bytes = sxt_conn_stripe_bytes(chunk_log2);
+}
+
+/* What both ends make of their settings and of each other's ports. */
+static void limits_set(struct sxt_conn *conn, const struct sxt_wire_memory *memory)
+{
+	uint32_t ports_cnt = conn->nic->ports_cnt;
+	uint32_t log2 = SXT_CONN_CHUNK_LOG2_MAX;
+
+	for (uint32_t i = 0; i < conn->paths_cnt; i++) {
+		struct sxt_path *path = &conn->paths[i];
+
+		path->peer_place = (uint8_t)(i % memory->rkeys_cnt);
+		path->rkey = memory->rkeys[path->peer_place];
+		if (path->local.path.max_message_log2 < log2)
+			log2 = path->local.path.max_message_log2;
+		if (path->peer.max_message_log2 < log2)
+			log2 = path->peer.max_message_log2;
+	}
+	if (memory->rkeys_cnt > ports_cnt)
+		ports_cnt = memory->rkeys_cnt;
+	if (conn->ctx->ib->config->ib_split_data_on_qps != 0 || ports_cnt > conn->paths_cnt)
+		ports_cnt = conn->paths_cnt;
+	if (conn->kind == SXT_CONN_SEND) {
+		send_limits(sxt_send_end(conn), log2, ports_cnt);
+		sxt_send_end(conn)->records_addr = memory->addr;
+	} else {
+		recv_limits(sxt_recv_end(conn), log2, ports_cnt);
+		sxt_recv_end(conn)->ring_addr = memory->addr;
+	}
+}
+
+int sxt_conn_start(struct sxt_conn *conn, const struct sxt_wire_path *peers,
 		   const struct sxt_wire_memory *memory)
 {
-	struct sxt_qp_route route = {
-		.local = &conn->local,
-		.peer = peer,
-		.tclass = conn->tclass,
-		.peer_name = conn->peer_name,
-	};
-	uint32_t log2 = conn->local.path.max_message_log2;
-	int rc = peer_check(conn, peer, memory);
+	int rc = memory_check(conn, memory);
 
-	if (rc != 0)
-		return rc;
-	if (peer->max_message_log2 < log2)
-		log2 = peer->max_message_log2;
-	if (log2 > SXT_CONN_CHUNK_LOG2_MAX)
-		log2 = SXT_CONN_CHUNK_LOG2_MAX;
-	conn->peer = *peer;
-	if (conn->kind == SXT_CONN_SEND) {
-		sxt_send_end(conn)->chunk_bytes = 1ull << log2;
-	} else {
-		sxt_recv_end(conn)->chunk_log2 = (uint8_t)log2;
-		sxt_recv_end(conn)->ring_addr = memory->addr;
-		sxt_recv_end(conn)->wr.wr.rdma.rkey = memory->rkeys[0];
-	}
-	rc = receives_post(conn);
-	if (rc != 0)
-		return rc;
-	return sxt_qp_join(conn->port, conn->qp, &route);
+	if (rc == 0)
+		rc = receives_post(conn);
+	for (uint32_t i = 0; i < conn->paths_cnt && rc == 0; i++)
+		rc = sxt_path_join(conn, i, &peers[i]);
+	if (rc == 0)
+		limits_set(conn, memory);
+	return rc;
 }
 
 static uint64_t send_acked_cnt(const struct sxt_send_end *end)
 {
-	uint64_t cnt = end->ordinal;
+	uint64_t cnt = end->imms;
 	uint32_t i;
 
 	for (i = 0; i < SXT_SENDS_MAX; i++) {
@@ -340,6 +429,23 @@ static uint64_t send_acked_cnt(const struct sxt_send_end *end)
 			cnt--;
 	}
 	return cnt;
+}
+
+/* The first entry whose message is waited for and not whole. */
+static uint64_t recv_taken(const struct sxt_recv_end *end)
+{
+	uint64_t taken = end->posted;
+	uint32_t i;
+
+	for (i = 0; i < SXT_MEMBERS_MAX; i++) {
+		const struct sxt_member *member = &end->members[i];
+		uint16_t behind =
+			(uint16_t)((uint16_t)end->posted - member->ring_begin - member->place);
+
+		if (member->open && member->request != SXT_NONE && end->posted - behind < taken)
+			taken = end->posted - behind;
+	}
+	return taken;
 }
 
 void sxt_conn_progress_get(const struct sxt_conn *conn, struct sxt_wire_progress *out)
@@ -353,41 +459,64 @@ void sxt_conn_progress_get(const struct sxt_conn *conn, struct sxt_wire_progress
 		const struct sxt_recv_end *end = (const struct sxt_recv_end *)conn;
 
 		out->cts_posted = end->posted;
-		out->messages_taken = end->messages_taken;
+		out->messages_taken = recv_taken(end);
 	}
 }
 
 /* Nothing of this queue pair can complete any more. */
-static bool flushed(struct sxt_conn *conn)
+static bool path_flushed(const struct sxt_conn *conn, const struct sxt_path *path)
 {
+	if (path->qp == NULL)
+		return true;
 	if (conn->kind == SXT_CONN_SEND)
-		return sxt_send_end(conn)->sq_used == 0;
-	return sxt_recv_end(conn)->rq_posted == 0 && sxt_recv_end(conn)->drain_seen;
+		return path->sq_used == 0;
+	return path->rq_posted == 0 && path->drain_seen;
+}
+
+static bool flushed(const struct sxt_conn *conn)
+{
+	for (uint32_t i = 0; i < conn->paths_cnt; i++) {
+		if (!path_flushed(conn, &conn->paths[i]))
+			return false;
+	}
+	return true;
 }
 
 /*
  * Unsignaled entries leave no count of what is still to be flushed, so a marker behind them tells.
  * A send end needs none: its last write is always signaled.
  */
-static void marker_post(struct sxt_recv_end *end)
+static void marker_post(struct sxt_path *path)
 {
 	struct ibv_send_wr wr = {
-		.wr_id = sxt_wr_id(&end->conn, SXT_WR_DRAIN, 0),
+		.wr_id = sxt_wr_id(path, SXT_WR_DRAIN, 0),
 		.opcode = IBV_WR_RDMA_WRITE,
 		.send_flags = IBV_SEND_SIGNALED,
 	};
 	struct ibv_send_wr *bad;
 
 	/* A provider that refuses it in ERROR has nothing left to say either. */
-	if (ibv_post_send(end->conn.qp, &wr, &bad) != 0)
-		end->drain_seen = true;
+	if (ibv_post_send(path->qp, &wr, &bad) != 0)
+		path->drain_seen = true;
+}
+
+/* All of them first, so that they flush at the same time. */
+static void paths_to_error(struct sxt_conn *conn)
+{
+	for (uint32_t i = 0; i < conn->paths_cnt; i++) {
+		struct sxt_path *path = &conn->paths[i];
+
+		if (path->qp != NULL && sxt_qp_to_error(path->port, path->qp) == 0 &&
+		    conn->kind == SXT_CONN_RECV)
+			marker_post(path);
+	}
 }
 
 /*
- * Whether everything came. Completions that stay behind in the CQ are recognised by their
- * generation. Time is up only when none comes: the thread may have been away meanwhile.
+ * Until everything came. Completions that stay behind in a CQ are recognised by their generation.
+ * Time is up only when none comes: the thread may have been away meanwhile.
  */
-static bool drain(struct sxt_conn *conn)
+static void drain(struct sxt_conn *conn)
 {
 	const struct sxt_sys *sys = conn->ctx->ib->sys;
 	uint64_t deadline_ns = sys->now_ns() + DRAIN_NS;
@@ -397,50 +526,42 @@ static bool drain(struct sxt_conn *conn)
 
 	do {
 		sxt_context_own(conn->ctx);
-		cnt = sxt_data_drain(conn);
+		cnt = sxt_data_drain_all(conn);
 		done = flushed(conn);
 		sxt_context_disown(conn->ctx);
 	} while (!done && ++polls < DRAIN_POLLS && (cnt > 0 || sys->now_ns() < deadline_ns));
-	return done;
 }
 
-static void qp_unmake(struct sxt_conn *conn)
+static void paths_unmake(struct sxt_conn *conn)
 {
-	bool is_empty = conn->qp == NULL;
-
-	if (!is_empty && sxt_qp_to_error(conn->port, conn->qp) == 0) {
-		if (conn->kind == SXT_CONN_RECV)
-			marker_post(sxt_recv_end(conn));
-		is_empty = drain(conn);
-	}
+	paths_to_error(conn);
+	drain(conn);
 	if (conn->has_slot) {
 		sxt_context_own(conn->ctx);
 		sxt_context_remove_conn(conn->ctx, conn->slot);
 		sxt_context_disown(conn->ctx);
 	}
-	sxt_qp_destroy(conn->port, conn->qp);
-	/* What may still come into the CQ needs its room: an overrun would fail everybody in it. */
-	if (is_empty)
-		sxt_context_cq_put(conn->ctx, conn->cq, conn->cq_completions);
+	for (uint32_t i = 0; i < conn->paths_cnt; i++)
+		sxt_path_destroy(conn, i, path_flushed(conn, &conn->paths[i]));
 }
 
 void sxt_conn_destroy(struct sxt_conn *conn)
 {
 	if (conn == NULL)
 		return;
-	qp_unmake(conn);
+	paths_unmake(conn);
 	if (conn->kind == SXT_CONN_SEND) {
 		struct sxt_send_end *end = sxt_send_end(conn);
 
-		sxt_mr_deregister_ring(conn->port, end->ring_mr);
+		memory_deregister(conn, end->memory_mrs);
 		if (end->memory != NULL)
-			munmap(end->memory, RING_BYTES);
+			munmap(end->memory, RING_BYTES + SOURCES_BYTES);
 		free(end->requests);
 	} else {
 		struct sxt_recv_end *end = sxt_recv_end(conn);
 
-		sxt_mr_deregister_ring(conn->port, end->records_mr);
-		sxt_mr_deregister_ring(conn->port, end->shadow_mr);
+		memory_deregister(conn, end->records_mrs);
+		memory_deregister(conn, end->shadow_mrs);
 		if (end->memory != NULL)
 			munmap(end->memory, RING_BYTES + RECORDS_BYTES);
 		free(end->members);

@@ -9,6 +9,7 @@
 #include "ib/context.h"
 #include "ib/ib.h"
 #include "ib/nic.h"
+#include "ib/path.h"
 #include "ib/wire.h"
 
 #include <stdatomic.h>
@@ -19,6 +20,15 @@ struct sxt_side;
 
 /* Writes that one message may be cut into: each takes a bit of the receiver's count. */
 #define SXT_CONN_CHUNKS_MAX 64u
+
+/**
+ * sxt_conn_stripe_bytes() - how much makes another path worth its work requests.
+ * @chunk_log2: of the largest write. Return: 16 KiB, or less where writes are smaller.
+ */
+static inline uint32_t sxt_conn_stripe_bytes(uint32_t chunk_log2)
+{
+	return chunk_log2 < 14 ? 1u << chunk_log2 : 1u << 14;
+}
 /* A write's length is 32 bits, and HCAs stop at 2^30 or 2^31 bytes. */
 #define SXT_CONN_CHUNK_LOG2_MAX 30u
 
@@ -62,6 +72,7 @@ struct sxt_conn_fault {
 	uint32_t vendor;
 	uint8_t status; /* enum ibv_wc_status */
 	uint8_t wr_kind;
+	uint8_t path;
 	bool worked;        /* something was acknowledged or arrived before */
 	uint32_t flush_cnt; /* flushed after it, or before any cause was seen */
 };
@@ -74,12 +85,15 @@ struct sxt_conn_fault {
 struct sxt_conn {
 	/* Hot, under the owner word (free_requests: by the one thread that drives this end). */
 	struct sxt_context *ctx;
-	struct ibv_qp *qp;
-	struct sxt_cq *cq;
-	uint64_t wr_tail; /* slot, and which use of it, as every wr_id carries them */
+	struct sxt_path *paths; /* paths_cnt of them */
+	struct sxt_cq **cqs;    /* of the paths, each once; cqs_cnt of them */
+	uint64_t wr_tail;       /* slot, and which use of it, as every wr_id carries them */
 	struct sxt_request *free_requests;
-	int error;           /* 0 or negative errno */
-	uint32_t slot;       /* in ctx->conns */
+	int error;     /* 0 or negative errno */
+	uint16_t slot; /* in ctx->conns */
+	uint8_t paths_cnt;
+	uint8_t cqs_cnt;
+	uint8_t poll_next;   /* in cqs, where requests are not expected */
 	uint8_t kind;        /* enum sxt_conn_kind */
 	uint8_t attention;   /* error, peer_closed or suspect is set */
 	uint8_t peer_closed; /* the peer's orderly end was taken from the notes */
@@ -92,17 +106,13 @@ struct sxt_conn {
 
 	/* Cold. */
 	_Alignas(SXT_CACHELINE) struct sxt_nic *nic;
-	struct sxt_port *port;
 	struct sxt_side *side;     /* reference held; NULL before the channel exists */
 	uint32_t id;               /* our number of it on the side channel, unique in the process */
 	uint32_t peer_id;          /* the peer's, 0 until known */
-	uint32_t cq_completions;   /* room taken in cq */
 	int tclass;                /* 0..255, set before sxt_conn_start() */
 	struct sxt_list side_node; /* in the side channel's connections */
 	struct sxt_attempt *attempt; /* connect.c's state while it is being made, else NULL */
 	uint8_t ended;               /* enum sxt_conn_end, under the watcher's lock */
-	struct sxt_port_place local;
-	struct sxt_wire_path peer;
 	bool has_slot;
 	struct sxt_conn_fault fault;
 	char peer_name[96]; /* "host:pid hca", for messages */
@@ -111,14 +121,31 @@ SXT_ASSERT_LINE(struct sxt_conn, notes);
 SXT_ASSERT_LINE(struct sxt_conn, nic);
 
 /**
- * sxt_conn_create() - an end with its memory, its slot and its queue pair in INIT.
- * @ctx: its context. @nic: the local NIC. @kind: which end.
- * @out: set on success; local is filled with QP number, random PSN, address, side_node is alone;
- * sxt_conn_close() or sxt_conn_destroy() frees it.
+ * sxt_conn_label() - the local NIC, for messages.
+ * @conn: the connection. Return: "mlx5_0".
+ */
+static inline const char *sxt_conn_label(const struct sxt_conn *conn)
+{
+	return conn->nic->ports[0]->label;
+}
+
+/**
+ * sxt_conn_paths_cnt() - how many paths a connection gets: what the sending side's settings say.
+ * @nic: the local NIC. @peer_ports_cnt: ports of the peer's, 1..SXT_PORTS_MAX.
+ * Return: 1..SXT_PATHS_MAX, at least one per port of either side.
+ */
+uint32_t sxt_conn_paths_cnt(const struct sxt_nic *nic, uint32_t peer_ports_cnt);
+
+/**
+ * sxt_conn_create() - an end with its memory, its slot and its queue pairs in INIT.
+ * @ctx: its context. @nic: the local NIC. @kind: which end. @paths_cnt: 1..SXT_PATHS_MAX.
+ * @out: set on success; each path's local is filled with QP number, random PSN, address, side_node
+ * is alone; sxt_conn_close() or sxt_conn_destroy() frees it.
  * Path: slow, registers memory. Return: 0, -ENOMEM or the error of a verb (logged).
  */
 SXT_MUST_CHECK int sxt_conn_create(struct sxt_context *ctx, struct sxt_nic *nic,
-				   enum sxt_conn_kind kind, struct sxt_conn **out);
+				   enum sxt_conn_kind kind, uint32_t paths_cnt,
+				   struct sxt_conn **out);
 
 /**
  * sxt_conn_memory() - the memory of ours that the peer writes: a send end's clear-to-send ring, a
@@ -128,12 +155,13 @@ SXT_MUST_CHECK int sxt_conn_create(struct sxt_context *ctx, struct sxt_nic *nic,
 void sxt_conn_memory(const struct sxt_conn *conn, struct sxt_wire_memory *out);
 
 /**
- * sxt_conn_start() - join the queue pair with the peer's: to RTR and RTS, receives posted.
- * @conn: from sxt_conn_create(). @peer: its path. @memory: the peer's ring or size records.
+ * sxt_conn_start() - join the queue pairs with the peer's: to RTR and RTS, receives posted.
+ * @conn: from sxt_conn_create(). @peers: the peer's ends, one per path. @memory: the peer's ring or
+ * size records.
  * Path: slow. Return: 0, -EPROTO if the peer's facts cannot be used, or the error of a verb
  * (logged).
  */
-SXT_MUST_CHECK int sxt_conn_start(struct sxt_conn *conn, const struct sxt_wire_path *peer,
+SXT_MUST_CHECK int sxt_conn_start(struct sxt_conn *conn, const struct sxt_wire_path *peers,
 				  const struct sxt_wire_memory *memory);
 
 /**

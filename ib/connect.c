@@ -85,10 +85,12 @@ static int connect_dial(struct sxt_attempt *attempt)
 static int connect_offer(struct sxt_attempt *attempt)
 {
 	struct sxt_watcher *watcher = attempt->ib->watcher;
+	uint32_t peer_ports_cnt = attempt->handle.ports_cnt != 0 ? attempt->handle.ports_cnt : 1;
 	int rc = sxt_attempt_need_context(attempt);
 
 	if (rc == 0)
-		rc = sxt_attempt_make_conn(attempt, SXT_CONN_SEND);
+		rc = sxt_attempt_make_conn(attempt, SXT_CONN_SEND,
+					   sxt_conn_paths_cnt(attempt->nic, peer_ports_cnt));
 	if (rc != 0)
 		return rc;
 	pthread_mutex_lock(&watcher->lock);

@@ -6,8 +6,9 @@
 
 #include "core/log.h"
 #include "core/status.h"
-#include "ib/conn.h"
 #include "ib/attempt.h"
+#include "ib/conn.h"
+#include "ib/data.h"
 #include "ib/port.h"
 #include "ib/process.h"
 #include "ib/qp.h"
@@ -18,19 +19,21 @@
 #include <string.h>
 
 #define SLOTS_FIRST 16
-#define SLOTS_MAX   (1u << 24) /* as many as a work request's number carries */
+#define SLOTS_MAX   (1u << 16) /* as many as a work request's number carries */
 
-/* A shared CQ starts with room for about 64 connections. */
-#define SHARED_CQE_FIRST 16384
+/*
+ * A shared CQ has room for 64 connections with one path on its port: 26624 entries of 64 bytes, 2
+ * MiB where the provider rounds up to a power of two.
+ */
+#define SHARED_CONNS     64u
+#define SHARED_CQE_FIRST (SHARED_CONNS * (SXT_RECV_SQ_DEPTH + SXT_RECV_RQ_DEPTH))
 
 int sxt_context_create(struct sxt_ib *ib, int tclass, struct sxt_context **out)
 {
 	struct sxt_context *ctx = NULL;
 
-	if (posix_memalign((void **)&ctx, SXT_CACHELINE, sizeof(*ctx)) != 0) {
-		SXT_LOG(SXT_LOG_ERROR, "making a communicator's state: %s", sxt_strerror(-ENOMEM));
+	if (posix_memalign((void **)&ctx, SXT_CACHELINE, sizeof(*ctx)) != 0)
 		return -ENOMEM;
-	}
 	memset(ctx, 0, sizeof(*ctx));
 	ctx->ib = ib;
 	ctx->tclass = tclass;

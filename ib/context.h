@@ -78,7 +78,7 @@ void sxt_context_own(struct sxt_context *ctx);
 /**
  * sxt_context_add_conn() - give a connection its slot, which its work requests carry.
  * @ctx: the context. @conn: stays in the table until sxt_context_remove_conn().
- * @slot_out: set on success; below 2^24.
+ * @slot_out: set on success; below 2^16.
  * Thread: slow paths; waits for the owner word. Return: 0 or -ENOMEM.
  */
 SXT_MUST_CHECK int sxt_context_add_conn(struct sxt_context *ctx, struct sxt_conn *conn,

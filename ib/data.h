@@ -13,24 +13,28 @@
 #include <limits.h>
 
 /*
- * Memory of ours per end, one path, in bytes (the provider's queues come on top). The bar is
- * 48 KiB for either end.
+ * Memory of ours per end, in bytes (the provider's queues come on top). The bar is 48 KiB for
+ * either end with one path.
  *
  *                                send end      receive end
  *   end with its templates            832              896
+ *   each path                         320              320
  *   requests of 64                  16384             2048   256 and 32
  *   members of 32                                     8192   256
  *   registered: CTS ring            16384
  *               CTS shadow                           16384
- *               size records                          4096   2048, and to the page's end
- *   sum                             33600            31616
+ *               size records         4096             4096   2048, and to the page's end
+ *   sum, one path                   38016            31936
  */
 #define SXT_RING_ENTRIES 256u
 #define SXT_MEMBERS_MAX  256u /* SXT_REQUESTS_MAX * SXT_RECVS_MAX; handles are below */
 #define SXT_SENDS_MAX    256u /* requests of a send end: one per member the peer can open */
 #define SXT_NONE         0xffffu
 
-/* Depths asked of the queue pairs; the spare send is for the marker that closing posts. */
+/*
+ * Depths asked of each queue pair; the spare send is for the marker that closing posts. A receive
+ * end can have 416 completions outstanding per path, a send end 257.
+ */
 #define SXT_SEND_SQ_DEPTH  256u
 #define SXT_SEND_RQ_DEPTH  1u
 #define SXT_RECV_SQ_DEPTH  128u
@@ -38,36 +42,57 @@
 #define SXT_RECV_RQ_DEPTH  288u
 #define SXT_RECV_BATCH     16u
 
-/* A CTS in so many asks for a completion, so that the send queue drains. */
-#define SXT_CTS_SIGNAL_EVERY 16u
+/* A clear-to-send write in so many on a path asks for a completion, so that its queue drains. */
+#define SXT_CTS_SIGNAL_EVERY 64u
 /* Entries posted without asking for proof of consumption before an optional one asks. */
 #define SXT_CREDIT_EVERY (SXT_RING_ENTRIES / 4)
 
-/* wr_id = kind:8 index:16 generation:16 slot:24, most significant first. */
+/* wr_id = kind:8 index:16 generation:16 path:8 slot:16, most significant first. */
 #define SXT_WR_KIND_SHIFT       56
 #define SXT_WR_INDEX_SHIFT      40
 #define SXT_WR_GENERATION_SHIFT 24
-#define SXT_WR_SLOT_MASK        0xffffffu
+#define SXT_WR_PATH_SHIFT       16
+#define SXT_WR_PATH_MASK        0xffu
+#define SXT_WR_SLOT_MASK        0xffffu
+#define SXT_WR_USE_MASK         0xffff00ffffull /* generation and slot: whose it is */
 
 enum sxt_wr_kind {
-	SXT_WR_SEND = 1,     /* last or only chunk of a message; index: its request */
-	SXT_WR_CHUNK,        /* earlier chunk, unsignaled: completes only in error */
-	SXT_WR_CTS,          /* index: ring position after it, modulo 2^16 */
+	SXT_WR_SEND = 1, /* a message's last on its path; index: sxt_wr_send_index() */
+	SXT_WR_CHUNK,    /* an earlier one, unsignaled: completes only in error; index as above */
+	SXT_WR_CTS,      /* index: the path's cts_posted after it */
 	SXT_WR_CTS_OPTIONAL, /* index: the receive it completes */
 	SXT_WR_RECV,         /* a posted receive */
 	SXT_WR_DRAIN         /* marker of closing */
 };
 
-static inline uint64_t sxt_wr_id(const struct sxt_conn *conn, enum sxt_wr_kind kind, uint32_t index)
+static inline uint64_t sxt_wr_id(const struct sxt_path *path, enum sxt_wr_kind kind, uint32_t index)
 {
 	return (uint64_t)kind << SXT_WR_KIND_SHIFT | (uint64_t)index << SXT_WR_INDEX_SHIFT |
-	       conn->wr_tail;
+	       path->wr_tail;
 }
 
-/* Generation and slot agree: the low 40 bits. */
 static inline bool sxt_wr_is_of(const struct sxt_conn *conn, uint64_t wr_id)
 {
-	return (conn->wr_tail ^ wr_id) << (64 - SXT_WR_INDEX_SHIFT) == 0;
+	return ((conn->wr_tail ^ wr_id) & SXT_WR_USE_MASK) == 0;
+}
+
+static inline uint32_t sxt_wr_index(uint64_t wr_id)
+{
+	return wr_id >> SXT_WR_INDEX_SHIFT & 0xffffu;
+}
+
+/* Of a message's writes on one path: the request, and the send-queue entries they take. */
+static inline uint32_t sxt_wr_send_index(uint32_t request, uint32_t wrs)
+{
+	return wrs << 8 | request;
+}
+
+/* The path of a clear-to-send, and the first of the message that answers it. */
+static inline struct sxt_path *sxt_conn_path(const struct sxt_conn *conn, uint64_t position)
+{
+	if (SXT_LIKELY(conn->paths_cnt == 1))
+		return conn->paths;
+	return &conn->paths[position % conn->paths_cnt];
 }
 
 /* The lap of a ring position as it stands in addr_lap: never that of the entry it replaces. */
@@ -77,7 +102,7 @@ static inline uint64_t sxt_cts_lap(uint64_t position)
 }
 
 #define SXT_REQ_ACTIVE   0x1u
-#define SXT_REQ_IMM      0x2u /* send: carries an immediate and an ordinal */
+#define SXT_REQ_IMM      0x2u /* send: carries an immediate */
 #define SXT_REQ_OPTIONAL 0x4u
 
 /* One line, so that starting and finishing touch one. */
@@ -86,21 +111,22 @@ struct sxt_request {
 	_Atomic uint8_t done; /* released by who drains, acquired by test */
 	uint8_t cnt;          /* sizes to report: members, 1 for a send */
 	uint8_t flags;        /* SXT_REQ_* */
-	uint8_t open;         /* receive: members not whole yet */
+	uint8_t open;         /* receive: members not whole yet; send: paths not acknowledged yet */
 	uint16_t index;       /* in the end's table */
-	uint16_t wrs;         /* send: send-queue entries its completion frees */
+	uint8_t path;         /* where it is expected to complete */
+	uint8_t striped;      /* it completes on several */
 	union {
 		int sizes[SXT_RECVS_MAX];
 		struct {
 			int size;
 			uint32_t tag;
 			uint64_t bytes;
-			uint32_t ordinal; /* among messages with an immediate */
 		} sent;
 		struct sxt_request *next; /* while free */
 	};
-	uint64_t ring_end; /* receive: ring position after its entries */
-	uint64_t reserved;
+	uint64_t position; /* receive: ring position after its entries; send: of its entry */
+	uint16_t cts_end;  /* receive: its path's cts_posted after its entries */
+	uint16_t reserved[3];
 };
 SXT_ASSERT_SIZE(struct sxt_request, 64);
 
@@ -121,9 +147,9 @@ struct sxt_member {
 SXT_ASSERT_SIZE(struct sxt_member, 32);
 
 /*
- * Invariants: sq_used is the sum of wrs over requests posted and not completed, and at most
- * SXT_SEND_SQ_DEPTH; ring entries below head are used up; group_cnt is 0 until every member of the
- * oldest group has been seen.
+ * Invariants: sq_used of a path is the sum of the entries of requests posted there and not
+ * completed, and at most SXT_SEND_SQ_DEPTH; ring entries below head are used up; group_cnt is 0
+ * until every member of the oldest group has been seen.
  */
 struct sxt_send_end {
 	struct sxt_conn conn;
@@ -133,28 +159,36 @@ struct sxt_send_end {
 	uint64_t head;        /* position of the oldest group's first entry */
 	uint32_t used_mask;   /* members of that group already taken */
 	uint32_t group_cnt;   /* its members, 0 while unknown */
-	uint32_t sq_used;     /* send-queue entries not proven free */
-	uint32_t ordinal;     /* of the next message with an immediate */
-	uint64_t chunk_bytes; /* the largest write, a power of two from 128 */
+	uint64_t whole_bytes; /* up to this a message is one write */
+	uint64_t imms;        /* messages with an immediate so far */
 	struct sxt_request *requests;
 	struct ibv_sge sge; /* template, with wr */
 	_Alignas(SXT_CACHELINE) struct ibv_send_wr wr;
-	bool acked_any; /* some write was acknowledged */
+
+	/* Messages of several writes. */
+	_Alignas(SXT_CACHELINE) uint64_t
+		chunk_bytes; /* the largest write, a power of two from 128 */
+	uint64_t ar_bytes; /* above, data may arrive in any order: the immediate comes on its own */
+	uint64_t *records; /* sources of size records, one per request */
+	uint64_t records_addr; /* the peer's, by handle */
+	uint32_t stripes;      /* paths of one message at most, with stripe_bytes each */
+	uint32_t stripe_bytes;
+	bool can_inline; /* a size record fits in a work request */
 
 	/* Cold. */
-	_Alignas(SXT_CACHELINE) struct ibv_mr *ring_mr;
+	struct ibv_mr *memory_mrs[SXT_PORTS_MAX];
 	void *memory;
 };
 SXT_ASSERT_LINE(struct sxt_send_end, ring);
 SXT_ASSERT_LINE(struct sxt_send_end, wr);
-SXT_ASSERT_SIZE(struct sxt_send_end, 832);
+SXT_ASSERT_LINE(struct sxt_send_end, chunk_bytes);
 
 /*
  * Positions count ring entries since the start. Invariants: consumed <= posted <= consumed +
- * SXT_RING_ENTRIES; acked <= posted <= acked + SXT_RECV_SQ_USABLE, which bounds the send queue
- * (an entry takes at most one work request) and keeps a shadow slot from being filled again while
- * a write of it is in flight; rq_reserved <= rq_posted, so that no message ever meets an empty
- * receive queue.
+ * SXT_RING_ENTRIES, which also keeps a shadow slot from being filled again before its write has
+ * arrived; on each path cts_posted is at most SXT_RECV_SQ_USABLE past cts_acked, which bounds the
+ * send queue; rq_reserved <= rq_low <= rq_posted of each path, so that no message ever meets an
+ * empty receive queue, whatever path it takes.
  */
 struct sxt_recv_end {
 	struct sxt_conn conn;
@@ -162,37 +196,35 @@ struct sxt_recv_end {
 	/* Hot. */
 	_Alignas(SXT_CACHELINE) uint64_t posted; /* position of the next entry */
 	uint64_t consumed;                       /* entries below are proven used up */
-	uint64_t acked;                          /* entries below are proven written */
-	uint64_t asked;    /* position after the last entry that wants proof */
-	uint64_t signaled; /* position after the last signaled one */
+	uint64_t asked; /* position after the last entry that wants proof */
 	uint64_t messages_taken;
-	uint32_t rq_posted;
-	uint32_t rq_reserved;
+	uint64_t whole_bytes;  /* up to this a message is one write */
+	uint32_t rq_low;       /* receives posted on the path that has fewest */
+	uint32_t rq_reserved;  /* of them for messages that may still come, on every path */
 	uint16_t members_free; /* first of the free list, SXT_NONE at its end */
 	uint16_t members_free_cnt;
 	uint8_t chunk_log2; /* of the largest write */
 	uint8_t can_inline; /* one entry fits in a work request */
+	uint8_t stripes;    /* paths of one message */
+	uint8_t ports_cnt;  /* keys that an entry carries */
 	_Alignas(SXT_CACHELINE) struct sxt_member *members;
 	struct sxt_wire_cts *shadow;
 	struct sxt_request *requests;
 	uint64_t ring_addr; /* the peer's ring */
 	struct ibv_sge sge; /* template, with wr */
-	uint32_t records_rkey;
 	_Alignas(SXT_CACHELINE) struct ibv_send_wr wr;
 	_Alignas(SXT_CACHELINE) struct sxt_wire_cts cts; /* inline entries are made here */
 
 	/* Cold. */
 	_Alignas(SXT_CACHELINE) struct sxt_wire_record *records; /* written by the peer */
-	struct ibv_mr *records_mr;
-	struct ibv_mr *shadow_mr;
+	struct ibv_mr *records_mrs[SXT_PORTS_MAX];
+	struct ibv_mr *shadow_mrs[SXT_PORTS_MAX];
 	void *memory;
-	bool drain_seen;
 };
 SXT_ASSERT_LINE(struct sxt_recv_end, posted);
 SXT_ASSERT_LINE(struct sxt_recv_end, members);
 SXT_ASSERT_LINE(struct sxt_recv_end, wr);
 SXT_ASSERT_LINE(struct sxt_recv_end, cts);
-SXT_ASSERT_SIZE(struct sxt_recv_end, 896);
 
 static inline struct sxt_send_end *sxt_send_end(struct sxt_conn *conn)
 {
@@ -238,21 +270,27 @@ static inline void sxt_request_finish(struct sxt_request *request)
 }
 
 /**
- * sxt_data_drain() - take completions of a connection's CQ, at most SXT_DRAIN_MAX, and act on them
- * whatever connection of the context they belong to.
- * @conn: the connection; the caller holds the owner word. Path: hot.
+ * sxt_data_drain() - take completions of one CQ of a connection, at most SXT_DRAIN_MAX, and act on
+ * them whatever connection of the context they belong to.
+ * @conn: the connection; the caller holds the owner word. @cq: which. Path: hot.
  * Return: how many were taken.
  */
-int sxt_data_drain(struct sxt_conn *conn);
+int sxt_data_drain(struct sxt_conn *conn, struct sxt_cq *cq);
+
+/**
+ * sxt_data_drain_all() - the same for every CQ of a connection.
+ * @conn: the connection; the caller holds the owner word. Return: how many were taken.
+ */
+int sxt_data_drain_all(struct sxt_conn *conn);
 
 /**
  * sxt_recv_arrived() - act on a receive completion without error.
- * @end: its end. @wc: the completion. Path: hot.
+ * @end: its end. @path: where it came. @wc: the completion. Path: hot.
  */
-void sxt_recv_arrived(struct sxt_recv_end *end, const struct ibv_wc *wc);
+void sxt_recv_arrived(struct sxt_recv_end *end, struct sxt_path *path, const struct ibv_wc *wc);
 
 /**
- * sxt_recv_fill() - post receives in batches while one fits.
+ * sxt_recv_fill() - post receives in batches on every path while one fits.
  * @end: the end. Path: hot, once in SXT_RECV_BATCH messages. Return: 0, or the negative errno of
  * ibv_post_recv().
  */
@@ -291,10 +329,11 @@ SXT_COLD void sxt_recv_bad_imm(struct sxt_recv_end *end, const struct ibv_wc *wc
 
 /**
  * sxt_conn_post_failed() - fail a connection whose work request was refused.
- * @conn: the connection. @rc: what ibv_post_send() or ibv_post_recv() answered.
+ * @conn: the connection. @path: where. @rc: what ibv_post_send() or ibv_post_recv() answered.
  * @what: "a clear-to-send". Return: the connection's error.
  */
-SXT_COLD int sxt_conn_post_failed(struct sxt_conn *conn, int rc, const char *what);
+SXT_COLD int sxt_conn_post_failed(struct sxt_conn *conn, const struct sxt_path *path, int rc,
+				  const char *what);
 
 /**
  * sxt_conn_misuse() - fail a connection over a call its end cannot serve: the wrong end, or bytes

@@ -41,7 +41,7 @@ static SXT_COLD SXT_PRINTF(3, 4) int fail(struct sxt_conn *conn, int error, cons
 	va_start(args, fmt);
 	sxt_ignore(vsnprintf(text, sizeof(text), fmt, args));
 	va_end(args);
-	SXT_LOG(SXT_LOG_ERROR, "%s: %s %s: %s", conn->port->label,
+	SXT_LOG(SXT_LOG_ERROR, "%s: %s %s: %s", sxt_conn_label(conn),
 		conn->kind == SXT_CONN_SEND ? "sending to" : "receiving from", conn->peer_name,
 		text);
 	sxt_side_tell_failed(conn, error, text);
@@ -79,7 +79,8 @@ static bool subnets_differ(const uint8_t *a, const uint8_t *b)
 /* A port that went down explains both time-outs and flushes that name no cause. */
 static bool port_hint(const struct sxt_conn *conn, char *out, size_t out_bytes)
 {
-	uint64_t lost_ns = atomic_load_explicit(&conn->port->lost_ns, memory_order_relaxed);
+	const struct sxt_port *port = conn->paths[conn->fault.path].port;
+	uint64_t lost_ns = atomic_load_explicit(&port->lost_ns, memory_order_relaxed);
 	uint64_t now_ns = conn->ctx->ib->sys->now_ns();
 
 	if (lost_ns == 0 || now_ns - lost_ns > PORT_BLAME_NS)
@@ -87,7 +88,7 @@ static bool port_hint(const struct sxt_conn *conn, char *out, size_t out_bytes)
 	sxt_ignore(snprintf(out, out_bytes,
 			    "port %u of %s went down %.1f s before this: look at its cable, its "
 			    "switch and `ip link`",
-			    conn->port->num, conn->port->device->name,
+			    port->num, port->device->name,
 			    (double)(now_ns - lost_ns) / (double)SXT_NS_PER_SEC));
 	return true;
 }
@@ -95,6 +96,7 @@ static bool port_hint(const struct sxt_conn *conn, char *out, size_t out_bytes)
 static void retry_hint(const struct sxt_conn *conn, char *out)
 {
 	const struct sxt_config *config = conn->ctx->ib->config;
+	const struct sxt_path *path = &conn->paths[conn->fault.path];
 	double seconds = 4.096e-6 * (double)(1ull << config->ib_timeout) * config->ib_retry_cnt;
 	const char *hint = "nothing ever got through: check that both ports are on one network "
 			   "and that its MTU fits";
@@ -105,11 +107,11 @@ static void retry_hint(const struct sxt_conn *conn, char *out)
 	else if (conn->fault.worked)
 		hint = "it worked before: look for a peer that died, a link that went down, or an "
 		       "outage longer than the retries (NCCL_IB_TIMEOUT)";
-	else if (conn->local.path.link_layer == IBV_LINK_LAYER_ETHERNET &&
-		 is_link_local(conn->local.path.gid))
+	else if (path->local.path.link_layer == IBV_LINK_LAYER_ETHERNET &&
+		 is_link_local(path->local.path.gid))
 		hint = "the local GID is link-local and cannot be routed: choose another with "
 		       "NCCL_IB_GID_INDEX";
-	else if (subnets_differ(conn->local.path.gid, conn->peer.gid))
+	else if (subnets_differ(path->local.path.gid, path->peer.gid))
 		hint = "the two addresses look like different subnets: check the route between "
 		       "them, or keep rails apart (NCCL_CROSS_NIC=0)";
 	sxt_ignore(snprintf(out, HINT_BYTES, "time-out %u, %u retries (about %.3g s); %s",
@@ -164,45 +166,38 @@ static bool peer_may_explain(uint8_t status)
 static int fault_report(struct sxt_conn *conn)
 {
 	const struct sxt_conn_fault *fault = &conn->fault;
+	const struct sxt_path *path = &conn->paths[fault->path];
 	char local[GID_BYTES];
 	char peer[GID_BYTES];
 	char hint[HINT_BYTES];
 
 	conn->suspect = 0;
-	sxt_port_gid_text(conn->local.path.gid, local, sizeof(local));
-	sxt_port_gid_text(conn->peer.gid, peer, sizeof(peer));
+	sxt_port_gid_text(path->local.path.gid, local, sizeof(local));
+	sxt_port_gid_text(path->peer.gid, peer, sizeof(peer));
 	if (fault->status == IBV_WC_RETRY_EXC_ERR)
 		retry_hint(conn, hint);
 	else if (!names_no_cause(fault->status) || !port_hint(conn, hint, sizeof(hint)))
 		sxt_ignore(snprintf(hint, sizeof(hint), "%s", fixed_hint(fault->status)));
 	return fail(conn, -EREMOTEIO,
-		    "%s failed, %" PRIu64 " bytes, tag %u: %s (status %u, vendor 0x%x); port %u, "
+		    "%s failed, %" PRIu64
+		    " bytes, tag %u: %s (status %u, vendor 0x%x); port %s:%u, "
 		    "qp 0x%x -> 0x%x, gid %s -> %s, %u flushed; %s",
 		    wr_name(fault->wr_kind), fault->bytes, fault->tag,
 		    conn->ctx->ib->verbs->wc_status_str((enum ibv_wc_status)fault->status),
-		    fault->status, fault->vendor, conn->port->num, conn->local.path.qpn,
-		    conn->peer.qpn, local, peer, fault->flush_cnt, hint);
-}
-
-static bool worked(const struct sxt_conn *conn)
-{
-	const struct sxt_send_end *send = (const struct sxt_send_end *)conn;
-	const struct sxt_recv_end *recv = (const struct sxt_recv_end *)conn;
-
-	if (conn->kind == SXT_CONN_SEND)
-		return send->acked_any;
-	return recv->messages_taken != 0 || recv->acked != 0;
+		    fault->status, fault->vendor, path->port->device->name, path->port->num,
+		    path->local.path.qpn, path->peer.qpn, local, peer, fault->flush_cnt, hint);
 }
 
 static void fault_remember(struct sxt_conn *conn, const struct ibv_wc *wc)
 {
 	struct sxt_conn_fault *fault = &conn->fault;
-	uint32_t index = wc->wr_id >> SXT_WR_INDEX_SHIFT & 0xffffu;
+	uint32_t index = sxt_wr_index(wc->wr_id);
 
 	fault->status = (uint8_t)wc->status;
 	fault->vendor = wc->vendor_err;
 	fault->wr_kind = (uint8_t)(wc->wr_id >> SXT_WR_KIND_SHIFT);
-	fault->worked = worked(conn);
+	fault->path = wc->wr_id >> SXT_WR_PATH_SHIFT & SXT_WR_PATH_MASK;
+	fault->worked = conn->paths[fault->path].worked;
 	fault->bytes = 0;
 	fault->tag = 0;
 	if (fault->wr_kind == SXT_WR_SEND || fault->wr_kind == SXT_WR_CHUNK) {
@@ -222,18 +217,17 @@ static void fault_remember(struct sxt_conn *conn, const struct ibv_wc *wc)
 /* A completion in error has used its queue entry all the same. */
 static void book(struct sxt_conn *conn, const struct ibv_wc *wc)
 {
-	uint32_t index = wc->wr_id >> SXT_WR_INDEX_SHIFT & 0xffffu;
+	struct sxt_path *path = &conn->paths[wc->wr_id >> SXT_WR_PATH_SHIFT & SXT_WR_PATH_MASK];
 
 	switch ((enum sxt_wr_kind)(wc->wr_id >> SXT_WR_KIND_SHIFT)) {
 	case SXT_WR_SEND:
-		sxt_send_end(conn)->sq_used -=
-			sxt_send_end(conn)->requests[index % SXT_SENDS_MAX].wrs;
+		path->sq_used -= sxt_wr_index(wc->wr_id) >> 8;
 		break;
 	case SXT_WR_RECV:
-		sxt_recv_end(conn)->rq_posted--;
+		path->rq_posted--;
 		break;
 	case SXT_WR_DRAIN:
-		sxt_recv_end(conn)->drain_seen = true;
+		path->drain_seen = true;
 		break;
 	case SXT_WR_CHUNK:
 	case SXT_WR_CTS:
@@ -256,12 +250,14 @@ void sxt_conn_completion_error(struct sxt_conn *conn, const struct ibv_wc *wc)
 		fault_remember(conn, wc);
 }
 
-static void drain_all(struct sxt_conn *conn)
+static void drain_dry(struct sxt_conn *conn)
 {
-	uint32_t most = conn->cq->capacity / SXT_DRAIN_MAX + 1;
+	for (uint32_t i = 0; i < conn->cqs_cnt; i++) {
+		uint32_t most = conn->cqs[i]->capacity / SXT_DRAIN_MAX + 1;
 
-	while (most-- > 0 && sxt_data_drain(conn) == SXT_DRAIN_MAX)
-		;
+		while (most-- > 0 && sxt_data_drain(conn, conn->cqs[i]) == SXT_DRAIN_MAX)
+			;
+	}
 }
 
 static void finish(const struct sxt_request *request)
@@ -272,15 +268,15 @@ static void finish(const struct sxt_request *request)
 /* The peer took every message before its count; what was optional nobody waits for. */
 static int send_attend_closed(struct sxt_send_end *end, const struct sxt_request *request)
 {
-	uint32_t taken = (uint32_t)end->conn.peer_progress.messages_taken;
+	uint64_t taken = end->conn.peer_progress.messages_taken;
 
 	if (request == NULL)
 		return 0;
-	drain_all(&end->conn);
+	drain_dry(&end->conn);
 	if (atomic_load_explicit(&request->done, memory_order_relaxed) != 0)
 		return 0;
 	if ((request->flags & SXT_REQ_OPTIONAL) != 0 ||
-	    ((request->flags & SXT_REQ_IMM) != 0 && (int32_t)(request->sent.ordinal - taken) < 0)) {
+	    ((request->flags & SXT_REQ_IMM) != 0 && request->position < taken)) {
 		finish(request);
 		return 0;
 	}
@@ -298,10 +294,10 @@ static int recv_attend_closed(struct sxt_recv_end *end, const struct sxt_request
 		return fail(&end->conn, -ECONNRESET,
 			    "the peer closed the connection, so no message will come for "
 			    "the receive posted now");
-	drain_all(&end->conn);
+	drain_dry(&end->conn);
 	if (atomic_load_explicit(&request->done, memory_order_relaxed) != 0)
 		return 0;
-	if ((request->flags & SXT_REQ_OPTIONAL) != 0 && request->ring_end <= progress->cts_posted) {
+	if ((request->flags & SXT_REQ_OPTIONAL) != 0 && request->position <= progress->cts_posted) {
 		finish(request);
 		return 0;
 	}
@@ -327,15 +323,16 @@ int sxt_conn_attend(struct sxt_conn *conn, const struct sxt_request *request)
 	return conn->suspect ? fault_report(conn) : 0;
 }
 
-int sxt_conn_post_failed(struct sxt_conn *conn, int rc, const char *what)
+int sxt_conn_post_failed(struct sxt_conn *conn, const struct sxt_path *path, int rc,
+			 const char *what)
 {
 	/* Verbs answer with an errno, some providers with its negative or -1. */
 	int error = rc < -1 ? rc : rc == -1 ? -EIO : -rc;
 
 	return fail(conn, -EREMOTEIO,
-		    "posting %s to qp 0x%x was refused: %s; the queue pair may have failed: "
+		    "posting %s to qp 0x%x on %s was refused: %s; the queue pair may have failed: "
 		    "look for device or port events before this line",
-		    what, conn->local.path.qpn, sxt_strerror(error));
+		    what, path->local.path.qpn, path->port->label, sxt_strerror(error));
 }
 
 void sxt_conn_poll_failed(struct sxt_conn *conn, int rc)
@@ -380,7 +377,7 @@ int sxt_send_closed(struct sxt_send_end *end)
 {
 	return fail(&end->conn, -ECONNRESET,
 		    "the peer closed the connection before it took the message sent now "
-		    "(%" PRIu64 " messages taken, %" PRIu64 " receives posted)",
+		    "(taken up to receive %" PRIu64 " of %" PRIu64 ")",
 		    end->conn.peer_progress.messages_taken, end->conn.peer_progress.cts_posted);
 }
 

@@ -49,7 +49,8 @@ static void on_connect(struct sxt_side *side, const struct sxt_wire_frame *heade
 	struct sxt_listener *listener = NULL;
 	int rc;
 
-	if (header->conn_from == 0 || !facts->has_token || !facts->has_path || !facts->has_ring) {
+	if (header->conn_from == 0 || !facts->has_token || facts->paths_cnt == 0 ||
+	    !facts->has_ring) {
 		reject(side, header->conn_from, -EPROTO, "CONNECT lacks a record");
 		return;
 	}
@@ -91,13 +92,14 @@ static void on_accept(struct sxt_conn *conn, const struct sxt_wire_frame *header
 	}
 	if (attempt->is_answered)
 		return;
-	if (header->conn_from == 0 || !facts->has_path || !facts->has_records) {
-		refuse_attempt(attempt, -EPROTO, "its ACCEPT lacks a record");
+	if (header->conn_from == 0 || facts->paths_cnt != conn->paths_cnt || !facts->has_records) {
+		refuse_attempt(attempt, -EPROTO, "its ACCEPT lacks a record or has too many");
 		return;
 	}
 	conn->peer_id = header->conn_from;
 	attempt->peer_id = header->conn_from;
-	attempt->path = facts->path;
+	attempt->paths_cnt = facts->paths_cnt;
+	memcpy(attempt->paths, facts->paths, facts->paths_cnt * sizeof(facts->paths[0]));
 	attempt->memory = facts->records;
 	attempt->is_answered = true;
 }

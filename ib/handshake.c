@@ -202,11 +202,24 @@ struct fixed {
 static const struct fixed fixed_records[] = {
 	FIXED(SXT_TLV_PROCESS, process, has_process),
 	FIXED(SXT_TLV_TOKEN, token, has_token),
-	FIXED(SXT_TLV_PATH, path, has_path),
 	FIXED(SXT_TLV_RING, ring, has_ring),
 	FIXED(SXT_TLV_RECORDS, records, has_records),
 	FIXED(SXT_TLV_PROGRESS, progress, has_progress),
 };
+
+static int take_path(const uint8_t *value, size_t bytes, struct sxt_frame_facts *facts, char *why,
+		     size_t why_bytes)
+{
+	if (bytes != sizeof(struct sxt_wire_path))
+		return wrong_size(SXT_TLV_PATH, bytes, sizeof(struct sxt_wire_path), why,
+				  why_bytes);
+	if (facts->paths_cnt == SXT_PATHS_MAX) {
+		snprintf(why, why_bytes, "it has more than %d paths", SXT_PATHS_MAX);
+		return -EBADMSG;
+	}
+	memcpy(&facts->paths[facts->paths_cnt++], value, bytes);
+	return 0;
+}
 
 static int take_record(const struct sxt_wire_tlv *tlv, const uint8_t *value,
 		       struct sxt_frame_facts *facts, char *why, size_t why_bytes)
@@ -217,6 +230,8 @@ static int take_record(const struct sxt_wire_tlv *tlv, const uint8_t *value,
 		take_text(value, tlv->length, facts->release, sizeof(facts->release));
 	else if (tlv->type == SXT_TLV_ERROR && take_error(value, tlv->length, facts) != 0)
 		return wrong_size(tlv->type, tlv->length, sizeof(uint32_t), why, why_bytes);
+	else if (tlv->type == SXT_TLV_PATH)
+		return take_path(value, tlv->length, facts, why, why_bytes);
 
 	for (size_t i = 0; i < SXT_ARRAY_LEN(fixed_records); i++) {
 		const struct fixed *fixed = &fixed_records[i];
@@ -236,11 +251,13 @@ static int check_facts(struct sxt_frame_facts *facts, char *why, size_t why_byte
 {
 	int rc = 0;
 
-	facts->path.hca[sizeof(facts->path.hca) - 1] = '\0';
-	take_text((const uint8_t *)facts->path.hca, strlen(facts->path.hca), facts->path.hca,
-		  sizeof(facts->path.hca));
-	if (facts->has_path)
-		rc = check_path(&facts->path, why, why_bytes);
+	for (uint32_t i = 0; i < facts->paths_cnt && rc == 0; i++) {
+		char *hca = facts->paths[i].hca;
+
+		hca[sizeof(facts->paths[i].hca) - 1] = '\0';
+		take_text((const uint8_t *)hca, strlen(hca), hca, sizeof(facts->paths[i].hca));
+		rc = check_path(&facts->paths[i], why, why_bytes);
+	}
 	if (rc == 0 && facts->has_ring)
 		rc = check_memory(&facts->ring, why, why_bytes);
 	if (rc == 0 && facts->has_records)
@@ -300,6 +317,11 @@ int sxt_handle_check(const struct sxt_wire_handle *handle, char *why, size_t why
 			 "it was not written by Sextant's listen (%s): does the peer use another "
 			 "network plugin? NCCL_NET_PLUGIN must be the same on every rank",
 			 seen);
+		return -EBADMSG;
+	}
+	if (handle->ports_cnt > SXT_PORTS_MAX) {
+		snprintf(why, why_bytes, "it speaks of %u ports in one NIC, at most %d are known",
+			 handle->ports_cnt, SXT_PORTS_MAX);
 		return -EBADMSG;
 	}
 	return check_version(handle->version, handle->version_min, why, why_bytes);

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 /* Room for the longest frame we ever write. */
-#define SXT_FRAME_OUT_BYTES 1024
+#define SXT_FRAME_OUT_BYTES 5120
 
 /* A frame being written. */
 struct sxt_frame_out {
@@ -23,14 +23,14 @@ struct sxt_frame_out {
 struct sxt_frame_facts {
 	bool has_process;
 	bool has_token;
-	bool has_path;
 	bool has_ring;
 	bool has_records;
 	bool has_progress;
 	bool has_error;
 	uint8_t process[SXT_UUID_BYTES];
 	uint8_t token[SXT_TOKEN_BYTES];
-	struct sxt_wire_path path; /* the first one; hca is terminated */
+	uint32_t paths_cnt;                        /* 0 when none was said */
+	struct sxt_wire_path paths[SXT_PATHS_MAX]; /* hca is terminated */
 	struct sxt_wire_memory ring;
 	struct sxt_wire_memory records;
 	struct sxt_wire_progress progress;

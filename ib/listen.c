@@ -37,13 +37,14 @@ int sxt_listener_offer(struct sxt_listener *listener, struct sxt_side *side, uin
 
 	if (listener->offers_cnt >= SXT_OFFERS_MAX)
 		return -ENOBUFS;
-	offer = calloc(1, sizeof(*offer));
+	offer = calloc(1, sizeof(*offer) + facts->paths_cnt * sizeof(offer->paths[0]));
 	if (offer == NULL)
 		return -ENOMEM;
 	offer->side = side;
 	side->refs++;
 	offer->peer_id = peer_id;
-	offer->path = facts->path;
+	offer->paths_cnt = facts->paths_cnt;
+	memcpy(offer->paths, facts->paths, facts->paths_cnt * sizeof(offer->paths[0]));
 	offer->ring = facts->ring;
 	sxt_list_append(&listener->offers, &offer->node);
 	listener->offers_cnt++;
@@ -126,6 +127,7 @@ static void fill_handle(const struct sxt_listener *listener, void *handle)
 		.version = SXT_WIRE_VERSION,
 		.version_min = SXT_WIRE_VERSION_MIN,
 		.addr = ib->watcher->listen_addr,
+		.ports_cnt = (uint8_t)listener->nic->ports_cnt,
 	};
 
 	memcpy(wire.token, listener->token, sizeof(wire.token));
@@ -146,10 +148,8 @@ static int listener_create(struct sxt_ib *ib, struct sxt_nic *nic, struct sxt_li
 	struct sxt_listener *listener = calloc(1, sizeof(*listener));
 	int rc;
 
-	if (listener == NULL) {
-		SXT_LOG(SXT_LOG_ERROR, "listen: %s", sxt_strerror(-ENOMEM));
+	if (listener == NULL)
 		return -ENOMEM;
-	}
 	listener->ib = ib;
 	listener->nic = nic;
 	sxt_list_init(&listener->node);
@@ -252,7 +252,8 @@ static int accept_take(struct sxt_attempt *attempt)
 		attempt->side = offer->side;
 		attempt->side->refs++;
 		attempt->peer_id = offer->peer_id;
-		attempt->path = offer->path;
+		attempt->paths_cnt = offer->paths_cnt;
+		memcpy(attempt->paths, offer->paths, offer->paths_cnt * sizeof(offer->paths[0]));
 		attempt->memory = offer->ring;
 		attempt->is_answered = true;
 		offer_free(listener, offer);
@@ -268,7 +269,7 @@ static int accept_make(struct sxt_attempt *attempt)
 	int rc = sxt_attempt_need_context(attempt);
 
 	if (rc == 0)
-		rc = sxt_attempt_make_conn(attempt, SXT_CONN_RECV);
+		rc = sxt_attempt_make_conn(attempt, SXT_CONN_RECV, attempt->paths_cnt);
 	if (rc != 0)
 		return rc;
 	/* On the channel before joining, so that the peer hears why if that fails. */

@@ -21,8 +21,9 @@ struct sxt_offer {
 	struct sxt_list node;
 	struct sxt_side *side; /* reference held */
 	uint32_t peer_id;
-	struct sxt_wire_path path;
 	struct sxt_wire_memory ring;
+	uint32_t paths_cnt;
+	struct sxt_wire_path paths[];
 };
 
 struct sxt_listener {
@@ -47,7 +48,7 @@ struct sxt_listener *sxt_listener_find(const struct sxt_watcher *watcher, const 
 /**
  * sxt_listener_offer() - let a CONNECT wait for accept().
  * @listener: the listener. @side: where it came from. @peer_id: the peer's number.
- * @facts: with path and ring. Thread: holds the watcher's lock.
+ * @facts: with paths and ring. Thread: holds the watcher's lock.
  * Return: 0, -ENOBUFS when too many wait, -ENOMEM.
  */
 SXT_MUST_CHECK int sxt_listener_offer(struct sxt_listener *listener, struct sxt_side *side,

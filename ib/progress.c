@@ -8,26 +8,28 @@
 
 #include <errno.h>
 
-static void send_acked(struct sxt_send_end *end, uint32_t index)
+static void send_acked(struct sxt_send_end *end, struct sxt_path *path, uint32_t index)
 {
 	struct sxt_request *request = &end->requests[index % SXT_SENDS_MAX];
 
-	end->sq_used -= request->wrs;
-	end->acked_any = true;
-	sxt_request_finish(request);
+	path->sq_used -= index >> 8;
+	path->worked = true;
+	if (--request->open == 0)
+		sxt_request_finish(request);
 }
 
 /* One queue pair completes in order: a signaled entry proves all before it written. */
-static void cts_acked(struct sxt_recv_end *end, uint32_t index)
+static void cts_acked(struct sxt_path *path, uint32_t index)
 {
-	end->acked += (uint16_t)(index - (uint16_t)end->acked);
+	path->cts_acked = (uint16_t)index;
+	path->worked = true;
 }
 
-static void optional_acked(struct sxt_recv_end *end, uint32_t index)
+static void optional_acked(struct sxt_recv_end *end, struct sxt_path *path, uint32_t index)
 {
 	struct sxt_request *request = &end->requests[index % SXT_REQUESTS_MAX];
 
-	end->acked = request->ring_end;
+	cts_acked(path, request->cts_end);
 	sxt_request_finish(request);
 }
 
@@ -35,7 +37,8 @@ static void completed(struct sxt_context *ctx, const struct ibv_wc *wc)
 {
 	uint32_t slot = (uint32_t)wc->wr_id & SXT_WR_SLOT_MASK;
 	struct sxt_conn *conn = slot < ctx->conns_cap ? ctx->conns[slot] : NULL;
-	uint32_t index = wc->wr_id >> SXT_WR_INDEX_SHIFT & 0xffffu;
+	uint32_t index = sxt_wr_index(wc->wr_id);
+	struct sxt_path *path;
 
 	if (SXT_UNLIKELY(conn == NULL || !sxt_wr_is_of(conn, wc->wr_id))) {
 		/* Its connection is gone, and nothing of it may be touched. */
@@ -46,18 +49,19 @@ static void completed(struct sxt_context *ctx, const struct ibv_wc *wc)
 		sxt_conn_completion_error(conn, wc);
 		return;
 	}
+	path = &conn->paths[wc->wr_id >> SXT_WR_PATH_SHIFT & SXT_WR_PATH_MASK];
 	switch ((enum sxt_wr_kind)(wc->wr_id >> SXT_WR_KIND_SHIFT)) {
 	case SXT_WR_SEND:
-		send_acked(sxt_send_end(conn), index);
+		send_acked(sxt_send_end(conn), path, index);
 		break;
 	case SXT_WR_RECV:
-		sxt_recv_arrived(sxt_recv_end(conn), wc);
+		sxt_recv_arrived(sxt_recv_end(conn), path, wc);
 		break;
 	case SXT_WR_CTS:
-		cts_acked(sxt_recv_end(conn), index);
+		cts_acked(path, index);
 		break;
 	case SXT_WR_CTS_OPTIONAL:
-		optional_acked(sxt_recv_end(conn), index);
+		optional_acked(sxt_recv_end(conn), path, index);
 		break;
 	case SXT_WR_CHUNK:
 	case SXT_WR_DRAIN:
@@ -65,11 +69,11 @@ static void completed(struct sxt_context *ctx, const struct ibv_wc *wc)
 	}
 }
 
-int sxt_data_drain(struct sxt_conn *conn)
+int sxt_data_drain(struct sxt_conn *conn, struct sxt_cq *cq)
 {
 	struct ibv_wc wcs[SXT_DRAIN_MAX];
 	struct sxt_context *ctx = conn->ctx;
-	int cnt = ibv_poll_cq(conn->cq->cq, SXT_DRAIN_MAX, wcs);
+	int cnt = ibv_poll_cq(cq->cq, SXT_DRAIN_MAX, wcs);
 	int i;
 
 	if (SXT_UNLIKELY(cnt < 0)) {
@@ -79,6 +83,35 @@ int sxt_data_drain(struct sxt_conn *conn)
 	for (i = 0; i < cnt; i++)
 		completed(ctx, &wcs[i]);
 	return cnt;
+}
+
+int sxt_data_drain_all(struct sxt_conn *conn)
+{
+	int cnt = 0;
+
+	for (uint32_t i = 0; i < conn->cqs_cnt; i++)
+		cnt += sxt_data_drain(conn, conn->cqs[i]);
+	return cnt;
+}
+
+/*
+ * It did not come where it was expected, or it comes in several places. Its own CQ was drained
+ * already; of the others one per call is enough for what is not striped, since a sender leaves the
+ * expected path only when that is in trouble.
+ */
+static SXT_NOINLINE void drain_elsewhere(struct sxt_conn *conn, const struct sxt_request *request)
+{
+	if (request->striped) {
+		sxt_ignore(sxt_data_drain_all(conn));
+		return;
+	}
+	conn->poll_next = (uint8_t)((conn->poll_next + 1u) % conn->cqs_cnt);
+	sxt_ignore(sxt_data_drain(conn, conn->cqs[conn->poll_next]));
+}
+
+static bool is_done(const struct sxt_request *request)
+{
+	return atomic_load_explicit(&request->done, memory_order_relaxed) != 0;
 }
 
 /* Whether it is done after one drain; 0 or the connection's error. */
@@ -95,11 +128,15 @@ static int poll_once(struct sxt_request *request, bool *done_out)
 	}
 	if (SXT_UNLIKELY(atomic_load_explicit(&ctx->mailbox, memory_order_relaxed) != 0))
 		sxt_context_read_notes(ctx);
-	sxt_ignore(sxt_data_drain(conn));
-	done = atomic_load_explicit(&request->done, memory_order_relaxed) != 0;
+	sxt_ignore(sxt_data_drain(conn, conn->paths[request->path].cq));
+	done = is_done(request);
+	if (SXT_UNLIKELY(!done && conn->cqs_cnt > 1)) {
+		drain_elsewhere(conn, request);
+		done = is_done(request);
+	}
 	if (SXT_UNLIKELY(!done && conn->attention != 0)) {
 		rc = sxt_conn_attend(conn, request);
-		done = atomic_load_explicit(&request->done, memory_order_relaxed) != 0;
+		done = is_done(request);
 	}
 	sxt_context_disown(ctx);
 	if (rc != 0 && rc != -EAGAIN)

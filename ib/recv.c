@@ -17,35 +17,65 @@ struct plan {
 	uint8_t grants[SXT_RECVS_MAX]; /* chunks of each */
 };
 
-int sxt_recv_fill(struct sxt_recv_end *end)
+static int path_fill(struct sxt_recv_end *end, struct sxt_path *path)
 {
 	struct ibv_recv_wr wrs[SXT_RECV_BATCH];
 	struct ibv_recv_wr *bad;
 	uint32_t i;
 
-	while (end->rq_posted + SXT_RECV_BATCH <= SXT_RECV_RQ_DEPTH) {
+	while (path->rq_posted + SXT_RECV_BATCH <= SXT_RECV_RQ_DEPTH) {
 		for (i = 0; i < SXT_RECV_BATCH; i++) {
-			wrs[i].wr_id = sxt_wr_id(&end->conn, SXT_WR_RECV, 0);
+			wrs[i].wr_id = sxt_wr_id(path, SXT_WR_RECV, 0);
 			wrs[i].next = i + 1 < SXT_RECV_BATCH ? &wrs[i + 1] : NULL;
 			wrs[i].sg_list = NULL;
 			wrs[i].num_sge = 0;
 		}
-		int rc = ibv_post_recv(end->conn.qp, wrs, &bad);
+		int rc = ibv_post_recv(path->qp, wrs, &bad);
 
 		if (rc != 0)
-			return sxt_conn_post_failed(&end->conn, rc, "a receive");
-		end->rq_posted += SXT_RECV_BATCH;
+			return sxt_conn_post_failed(&end->conn, path, rc, "a receive");
+		path->rq_posted += SXT_RECV_BATCH;
 	}
 	return 0;
 }
 
-/* Writes the peer must cut a message into; 0 when it would be more than a member can count. */
-static uint32_t chunks_of(const struct sxt_recv_end *end, uint64_t bytes)
+int sxt_recv_fill(struct sxt_recv_end *end)
 {
-	if (SXT_LIKELY(bytes >> end->chunk_log2 == 0))
-		return 1;
-	bytes = ((bytes - 1) >> end->chunk_log2) + 1;
-	return bytes <= SXT_CONN_CHUNKS_MAX ? (uint32_t)bytes : 0;
+	uint32_t low = UINT32_MAX;
+
+	for (uint32_t i = 0; i < end->conn.paths_cnt; i++) {
+		int rc = path_fill(end, &end->conn.paths[i]);
+
+		if (rc != 0)
+			return rc;
+		if (end->conn.paths[i].rq_posted < low)
+			low = end->conn.paths[i].rq_posted;
+	}
+	end->rq_low = low;
+	return 0;
+}
+
+/*
+ * Chunks granted to a message of more than one write: enough for the ports' limit, one per path
+ * where there is something to gain, fewer when receives get short. 0 when it is more than a member
+ * can count.
+ */
+static SXT_NOINLINE uint32_t chunks_of(const struct sxt_recv_end *end, uint64_t bytes, uint32_t cnt)
+{
+	uint64_t least = ((bytes - 1) >> end->chunk_log2) + 1;
+	uint64_t stripes = (bytes - 1) / sxt_conn_stripe_bytes(end->chunk_log2) + 1;
+	uint32_t spare = (end->rq_low - end->rq_reserved) / (4 * cnt);
+
+	if (least > SXT_CONN_CHUNKS_MAX)
+		return 0;
+	if (stripes > end->stripes)
+		stripes = end->stripes;
+	if (stripes > spare)
+		stripes = spare;
+	if (stripes <= 1)
+		return (uint32_t)least;
+	least = (least + stripes - 1) / stripes * stripes;
+	return least <= SXT_CONN_CHUNKS_MAX ? (uint32_t)least : SXT_CONN_CHUNKS_MAX;
 }
 
 static SXT_INLINE bool plan_make(const struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
@@ -60,8 +90,10 @@ static SXT_INLINE bool plan_make(const struct sxt_recv_end *end, const struct sx
 	out->receives = 0;
 	out->members = out->cnt;
 	for (i = 0; i < out->cnt; i++) {
-		uint32_t grant = chunks_of(end, spec->bytes[i]);
+		uint32_t grant = 1;
 
+		if (SXT_UNLIKELY(spec->bytes[i] > end->whole_bytes))
+			grant = chunks_of(end, spec->bytes[i], cnt);
 		if (grant == 0 || (spec->mrs[i] == NULL && spec->bytes[i] != 0))
 			return false;
 		out->grants[i] = (uint8_t)grant;
@@ -74,17 +106,19 @@ static SXT_INLINE bool plan_make(const struct sxt_recv_end *end, const struct sx
 	return out->receives <= SXT_RECV_RQ_DEPTH;
 }
 
-static SXT_INLINE bool fits(const struct sxt_recv_end *end, const struct plan *plan)
+/* A group over the ring's end takes two work requests. */
+static SXT_INLINE bool fits(const struct sxt_recv_end *end, const struct plan *plan,
+			    const struct sxt_path *path)
 {
 	return end->conn.free_requests != NULL && end->members_free_cnt >= plan->members &&
 	       end->posted + plan->cnt - end->consumed <= SXT_RING_ENTRIES &&
-	       end->posted + plan->cnt - end->acked <= SXT_RECV_SQ_USABLE &&
-	       end->rq_reserved + plan->receives <= end->rq_posted;
+	       (uint16_t)(path->cts_posted - path->cts_acked) <= SXT_RECV_SQ_USABLE - 2 &&
+	       end->rq_reserved + plan->receives <= end->rq_low;
 }
 
 static int receives_top_up(struct sxt_recv_end *end)
 {
-	if (SXT_LIKELY(end->rq_posted + SXT_RECV_BATCH > SXT_RECV_RQ_DEPTH))
+	if (SXT_LIKELY(end->rq_low + SXT_RECV_BATCH > SXT_RECV_RQ_DEPTH))
 		return 0;
 	return sxt_recv_fill(end);
 }
@@ -93,11 +127,12 @@ static int receives_top_up(struct sxt_recv_end *end)
  * Polls once where something is short: after optional receives were done NCCL has nothing left to
  * test, so this may be the only call that comes.
  */
-static SXT_NOINLINE int make_room_slow(struct sxt_recv_end *end, const struct plan *plan)
+static SXT_NOINLINE int make_room_slow(struct sxt_recv_end *end, const struct plan *plan,
+				       const struct sxt_path *path)
 {
 	int rc;
 
-	sxt_ignore(sxt_data_drain(&end->conn));
+	sxt_ignore(sxt_data_drain_all(&end->conn));
 	if (end->conn.attention) {
 		rc = sxt_conn_attend(&end->conn, NULL);
 		if (rc != 0)
@@ -106,20 +141,21 @@ static SXT_NOINLINE int make_room_slow(struct sxt_recv_end *end, const struct pl
 	rc = receives_top_up(end);
 	if (rc != 0)
 		return rc;
-	return fits(end, plan) ? 0 : -EAGAIN;
+	return fits(end, plan, path) ? 0 : -EAGAIN;
 }
 
-static SXT_INLINE int make_room(struct sxt_recv_end *end, const struct plan *plan)
+static SXT_INLINE int make_room(struct sxt_recv_end *end, const struct plan *plan,
+				const struct sxt_path *path)
 {
 	struct plan copy; /* the plan itself stays in registers when its address goes nowhere */
 	int rc = receives_top_up(end);
 
 	if (rc != 0)
 		return rc;
-	if (SXT_LIKELY(fits(end, plan)))
+	if (SXT_LIKELY(fits(end, plan, path)))
 		return 0;
 	copy = *plan;
-	return make_room_slow(end, &copy);
+	return make_room_slow(end, &copy, path);
 }
 
 static SXT_INLINE struct sxt_member *member_open(struct sxt_recv_end *end, const struct plan *plan,
@@ -150,6 +186,20 @@ static void member_close(struct sxt_recv_end *end, struct sxt_member *member)
 	end->members_free_cnt++;
 }
 
+/* One key per port of ours; the others stay what they were, nobody reads them. */
+static SXT_INLINE void keys_fill(const struct sxt_recv_end *end, const struct sxt_mr *mr,
+				 struct sxt_wire_cts *cts)
+{
+	uint32_t ports_cnt = end->ports_cnt;
+
+	if (SXT_LIKELY(ports_cnt == 1 && mr != NULL)) {
+		cts->rkeys[0] = mr->rkeys[0];
+		return;
+	}
+	for (uint32_t i = 0; i < ports_cnt; i++)
+		cts->rkeys[i] = mr != NULL ? mr->rkeys[i] : end->records_mrs[i]->rkey;
+}
+
 static SXT_INLINE void entry_fill(struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
 				  const struct plan *plan, uint32_t i, struct sxt_wire_cts *cts)
 {
@@ -162,7 +212,7 @@ static SXT_INLINE void entry_fill(struct sxt_recv_end *end, const struct sxt_rec
 	 * some HCAs check them. */
 	cts->addr_lap = (mr != NULL ? (uintptr_t)spec->data[i] : (uintptr_t)end->records) |
 			sxt_cts_lap(end->posted + i);
-	cts->rkeys[0] = mr != NULL ? mr->rkeys[0] : end->records_rkey;
+	keys_fill(end, mr, cts);
 	cts->tag = (uint32_t)spec->tags[i];
 	cts->size_low = (uint32_t)spec->bytes[i];
 	cts->size_high = (uint16_t)(spec->bytes[i] >> 32 | flags);
@@ -205,7 +255,7 @@ static void write_make(struct sxt_recv_end *end, struct ibv_send_wr *wr, uint64_
 }
 
 /* A group over the ring's end: two writes, still one doorbell. */
-static SXT_COLD int post_wrapped(struct sxt_recv_end *end, uint32_t cnt)
+static SXT_COLD int post_wrapped(struct sxt_recv_end *end, struct sxt_path *path, uint32_t cnt)
 {
 	uint32_t before = SXT_RING_ENTRIES - (uint32_t)(end->posted % SXT_RING_ENTRIES);
 	struct ibv_send_wr first = end->wr;
@@ -213,11 +263,12 @@ static SXT_COLD int post_wrapped(struct sxt_recv_end *end, uint32_t cnt)
 	struct ibv_send_wr *bad;
 
 	first.sg_list = &sge;
+	first.wr_id = sxt_wr_id(path, SXT_WR_CTS, 0);
 	first.next = &end->wr;
 	first.send_flags = 0;
 	write_make(end, &first, end->posted, &end->shadow[SXT_RING_ENTRIES - before], before);
 	write_make(end, &end->wr, end->posted + before, end->shadow, cnt - before);
-	return ibv_post_send(end->conn.qp, &first, &bad);
+	return ibv_post_send(path->qp, &first, &bad);
 }
 
 /*
@@ -225,27 +276,33 @@ static SXT_COLD int post_wrapped(struct sxt_recv_end *end, uint32_t cnt)
  * stop at 48): the HCA then fetches nothing. Several go as one write out of the shadow: one work
  * request instead of up to eight, and the peer checks each entry's own sequence.
  *
- * The send queue drains: an optional entry is signaled, of the others at least one in
- * SXT_CTS_SIGNAL_EVERY entries, so no more than that many stay unproven once all are polled.
+ * The send queue drains: an optional entry is signaled, of the other writes on a path at least one
+ * in SXT_CTS_SIGNAL_EVERY, so no more than that many stay unproven once all are polled.
  */
 static SXT_INLINE int post_entries(struct sxt_recv_end *end, const struct plan *plan,
-				   const struct sxt_request *request)
+				   struct sxt_path *path, struct sxt_request *request)
 {
 	uint32_t slot = (uint32_t)(end->posted % SXT_RING_ENTRIES);
-	uint64_t position = end->posted + plan->cnt;
+	bool wraps = slot + plan->cnt > SXT_RING_ENTRIES;
+	uint16_t cts_end = (uint16_t)(path->cts_posted + 1 + wraps);
 	bool in_line = plan->cnt == 1 && end->can_inline;
-	bool signaled = plan->optional || position - end->signaled >= SXT_CTS_SIGNAL_EVERY;
+	bool signaled =
+		plan->optional || (uint16_t)(cts_end - path->cts_signaled) >= SXT_CTS_SIGNAL_EVERY;
 	struct ibv_send_wr *bad;
 
 	end->wr.send_flags = (in_line ? IBV_SEND_INLINE : 0u) | (signaled ? IBV_SEND_SIGNALED : 0u);
-	end->wr.wr_id = plan->optional ? sxt_wr_id(&end->conn, SXT_WR_CTS_OPTIONAL, request->index)
-				       : sxt_wr_id(&end->conn, SXT_WR_CTS, (uint16_t)position);
+	end->wr.wr_id = plan->optional ? sxt_wr_id(path, SXT_WR_CTS_OPTIONAL, request->index)
+				       : sxt_wr_id(path, SXT_WR_CTS, cts_end);
+	end->wr.wr.rdma.rkey = path->rkey;
+	end->sge.lkey = path->lkey;
 	if (signaled)
-		end->signaled = position;
-	if (SXT_UNLIKELY(slot + plan->cnt > SXT_RING_ENTRIES))
-		return post_wrapped(end, plan->cnt);
+		path->cts_signaled = cts_end;
+	path->cts_posted = cts_end;
+	request->cts_end = cts_end;
+	if (SXT_UNLIKELY(wraps))
+		return post_wrapped(end, path, plan->cnt);
 	write_make(end, &end->wr, end->posted, in_line ? &end->cts : &end->shadow[slot], plan->cnt);
-	return ibv_post_send(end->conn.qp, &end->wr, &bad);
+	return ibv_post_send(path->qp, &end->wr, &bad);
 }
 
 /*
@@ -255,13 +312,14 @@ static SXT_INLINE int post_entries(struct sxt_recv_end *end, const struct plan *
 static SXT_INLINE int recv_kind(struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
 				uint32_t cnt, bool optional, struct sxt_request **out)
 {
+	struct sxt_path *path = sxt_conn_path(&end->conn, end->posted);
 	struct sxt_request *request;
 	struct plan plan;
 	int rc;
 
 	if (SXT_UNLIKELY(!plan_make(end, spec, cnt, optional, &plan)))
 		return sxt_recv_bad_spec(end, spec);
-	rc = make_room(end, &plan);
+	rc = make_room(end, &plan, path);
 	if (rc != 0)
 		return rc;
 	request = sxt_request_take(&end->conn);
@@ -269,13 +327,15 @@ static SXT_INLINE int recv_kind(struct sxt_recv_end *end, const struct sxt_recv_
 	request->cnt = (uint8_t)cnt;
 	request->open = (uint8_t)cnt;
 	request->flags = SXT_REQ_ACTIVE | (plan.optional ? SXT_REQ_OPTIONAL : 0);
-	request->ring_end = end->posted + cnt;
+	request->path = (uint8_t)(path - end->conn.paths);
+	request->striped = plan.receives > cnt || cnt > 1;
+	request->position = end->posted + cnt;
 	request->sizes[0] = 0;
 	entries_make(end, spec, &plan, request);
-	rc = post_entries(end, &plan, request);
+	rc = post_entries(end, &plan, path, request);
 	if (SXT_UNLIKELY(rc != 0)) {
 		sxt_request_give(request);
-		return sxt_conn_post_failed(&end->conn, rc, "a clear-to-send");
+		return sxt_conn_post_failed(&end->conn, path, rc, "a clear-to-send");
 	}
 	end->posted += cnt;
 	end->rq_reserved += plan.receives;
@@ -366,14 +426,17 @@ static bool record_take(const struct sxt_recv_end *end, struct sxt_member *membe
 	return true;
 }
 
-void sxt_recv_arrived(struct sxt_recv_end *end, const struct ibv_wc *wc)
+void sxt_recv_arrived(struct sxt_recv_end *end, struct sxt_path *path, const struct ibv_wc *wc)
 {
 	uint32_t imm = ntohl(wc->imm_data);
 	uint32_t handle = imm >> SXT_IMM_HANDLE_SHIFT;
 	uint32_t index = imm >> SXT_IMM_INDEX_SHIFT & SXT_IMM_INDEX_MASK;
 	struct sxt_member *member = &end->members[handle % SXT_MEMBERS_MAX];
 
-	end->rq_posted--;
+	path->rq_posted--;
+	if (path->rq_posted < end->rq_low)
+		end->rq_low = path->rq_posted;
+	path->worked = true;
 	if (SXT_UNLIKELY(wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM)) {
 		sxt_recv_bad_imm(end, wc, SXT_IMM_OPCODE);
 		return;

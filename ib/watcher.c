@@ -235,6 +235,18 @@ static const char *if_only_logged(const struct sxt_device *device)
 	return is_returned(device) ? "" : "; its connections go on (NCCL_IB_RETURN_ASYNC_EVENTS=0)";
 }
 
+static bool is_touched(const struct sxt_conn *conn, const struct event_scope *scope)
+{
+	for (uint32_t i = 0; i < conn->paths_cnt; i++) {
+		const struct sxt_path *path = &conn->paths[i];
+
+		if (path->port->device == scope->device &&
+		    (scope->cq == NULL || path->cq->cq == scope->cq))
+			return true;
+	}
+	return false;
+}
+
 static void fail_conns(struct sxt_watcher *watcher, const struct event_scope *scope, int error)
 {
 	struct sxt_list *side_node;
@@ -250,8 +262,7 @@ static void fail_conns(struct sxt_watcher *watcher, const struct event_scope *sc
 		sxt_list_for_each (node, after, &side->conns) {
 			struct sxt_conn *conn = SXT_LIST_ENTRY(node, struct sxt_conn, side_node);
 
-			if (conn->port->device == scope->device &&
-			    (scope->cq == NULL || conn->cq->cq == scope->cq))
+			if (is_touched(conn, scope))
 				sxt_side_note_failed(conn, error);
 		}
 	}

@@ -38,7 +38,8 @@ struct sxt_wire_handle {
 	uint8_t token[SXT_TOKEN_BYTES];  /* random: names and authorises one listener */
 	uint8_t process[SXT_UUID_BYTES]; /* random: the listening process, key of side channels */
 	struct sxt_wire_addr addr;       /* of the listening process's side-channel listener */
-	uint8_t reserved[40];
+	uint8_t ports_cnt;               /* of the listening NIC; 0 says 1 */
+	uint8_t reserved[39];
 	uint64_t scratch_cookie; /* 0 until the first connect() poll */
 	uint64_t scratch_check;  /* cookie and token hashed, so that garbage is recognised */
 	uint64_t scratch_reserved;
@@ -115,21 +116,26 @@ SXT_ASSERT_SIZE(struct sxt_wire_path, 64);
 SXT_ASSERT_OFFSET(struct sxt_wire_path, gid, 8);
 SXT_ASSERT_OFFSET(struct sxt_wire_path, hca, 40);
 
-#define SXT_PORTS_MAX 8 /* physical ports of one virtual NIC, ABI v12 */
+#define SXT_PORTS_MAX 8  /* physical ports of one virtual NIC, ABI v12 */
+#define SXT_PATHS_MAX 64 /* queue pairs of one connection */
 
 /* Memory that the peer writes. */
 struct sxt_wire_memory {
 	uint64_t addr;
 	uint32_t bytes;
 	uint32_t rkeys_cnt;
-	uint32_t rkeys[SXT_PORTS_MAX]; /* one per path's port, in the order of the paths */
+	uint32_t rkeys[SXT_PORTS_MAX]; /* one per port: path i lies on port i modulo rkeys_cnt */
 };
 SXT_ASSERT_SIZE(struct sxt_wire_memory, 48);
 
 /* How far a connection got when it was closed in order, as each end counts it. */
 struct sxt_wire_progress {
-	uint64_t cts_posted;     /* clear-to-send entries written; by the sender: used up */
-	uint64_t messages_taken; /* with an immediate: arrived whole; by the sender: acknowledged */
+	uint64_t cts_posted; /* clear-to-send entries written; by the sender: used up */
+	/*
+	 * By the receiver: position of the first entry whose message, if one is waited for, has not
+	 * arrived whole. By the sender: messages with an immediate that were acknowledged.
+	 */
+	uint64_t messages_taken;
 };
 SXT_ASSERT_SIZE(struct sxt_wire_progress, 16);
 

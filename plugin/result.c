@@ -39,7 +39,6 @@ ncclResult_t sxt_result(int rc)
 	case EADDRNOTAVAIL:
 	case EADDRINUSE:
 	case ENOBUFS:
-	case ENOSPC:
 	case EBUSY:
 		return ncclSystemError;
 	default:

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEVICES_MAX 8
+#define DEVICES_MAX 16
 #define QPS_MAX     1024
 #define MRS_MAX     4096
 #define INLINE_MAX  256

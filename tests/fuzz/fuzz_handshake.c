@@ -22,9 +22,11 @@ static void require_sane(const struct sxt_frame_facts *facts)
 	require_printable(facts->host, sizeof(facts->host));
 	require_printable(facts->release, sizeof(facts->release));
 	require_printable(facts->text, sizeof(facts->text));
-	require_printable(facts->path.hca, sizeof(facts->path.hca));
-	if (facts->has_path)
-		FUZZ_REQUIRE(facts->path.qpn > 0 && facts->path.qpn < 1u << 24);
+	FUZZ_REQUIRE(facts->paths_cnt <= SXT_PATHS_MAX);
+	for (uint32_t i = 0; i < facts->paths_cnt; i++) {
+		require_printable(facts->paths[i].hca, sizeof(facts->paths[i].hca));
+		FUZZ_REQUIRE(facts->paths[i].qpn > 0 && facts->paths[i].qpn < 1u << 24);
+	}
 	if (facts->has_ring)
 		FUZZ_REQUIRE(facts->ring.rkeys_cnt <= SXT_PORTS_MAX);
 	if (facts->has_error)

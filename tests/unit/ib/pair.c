@@ -63,16 +63,25 @@ void pair_more(struct pair *pair, struct sxt_conn **send_out, struct sxt_conn **
 	struct sxt_conn *send;
 	struct sxt_conn *recv;
 
-	assert_int_equal(sxt_conn_create(pair->send_ctx, pair->ib.nics[0], SXT_CONN_SEND, &send),
+	struct sxt_wire_path peers[SXT_PATHS_MAX];
+	uint32_t cnt = sxt_conn_paths_cnt(pair->ib.nics[0], pair->ib.nics[1]->ports_cnt);
+
+	assert_int_equal(sxt_conn_create(pair->send_ctx, pair->ib.nics[0], SXT_CONN_SEND, cnt,
+					 &send),
 			 0);
-	assert_int_equal(sxt_conn_create(pair->recv_ctx, pair->ib.nics[1], SXT_CONN_RECV, &recv),
+	assert_int_equal(sxt_conn_create(pair->recv_ctx, pair->ib.nics[1], SXT_CONN_RECV, cnt,
+					 &recv),
 			 0);
 	sxt_ignore(snprintf(send->peer_name, sizeof(send->peer_name), "hostb:2 fake_1"));
 	sxt_ignore(snprintf(recv->peer_name, sizeof(recv->peer_name), "hosta:1 fake_0"));
 	sxt_conn_memory(send, &ring);
 	sxt_conn_memory(recv, &records);
-	assert_int_equal(sxt_conn_start(recv, &send->local.path, &ring), 0);
-	assert_int_equal(sxt_conn_start(send, &recv->local.path, &records), 0);
+	for (uint32_t i = 0; i < cnt; i++)
+		peers[i] = send->paths[i].local.path;
+	assert_int_equal(sxt_conn_start(recv, peers, &ring), 0);
+	for (uint32_t i = 0; i < cnt; i++)
+		peers[i] = recv->paths[i].local.path;
+	assert_int_equal(sxt_conn_start(send, peers, &records), 0);
 	*send_out = send;
 	*recv_out = recv;
 }
@@ -89,16 +98,45 @@ static struct sxt_mr *buffer_register(struct sxt_conn *conn, uint8_t **out)
 	return mr;
 }
 
+/* The first two NICs take the machine's ports between them. */
+static void nics_shape(struct pair *pair, const struct pair_shape *shape)
+{
+	struct sxt_nic *send = pair->ib.nics[0];
+	struct sxt_nic *recv = pair->ib.nics[1];
+
+	assert_int_equal(pair->ib.ports_cnt, shape->send_ports + shape->recv_ports);
+	send->ports_cnt = shape->send_ports;
+	recv->ports_cnt = shape->recv_ports;
+	for (uint32_t i = 0; i < send->ports_cnt; i++)
+		send->ports[i] = pair->ib.ports[i];
+	for (uint32_t i = 0; i < recv->ports_cnt; i++)
+		recv->ports[i] = pair->ib.ports[send->ports_cnt + i];
+	pair->config.ib_qps_per_connection = shape->qps;
+	pair->config.ib_split_data_on_qps = shape->split;
+	pair->config.ib_adaptive_routing = shape->adaptive;
+	pair->config.ib_ar_threshold = shape->ar_bytes;
+}
+
 void pair_open(struct pair *pair, const struct sxt_fake_config *fake)
 {
+	const struct pair_shape plain = {.send_ports = 1, .recv_ports = 1, .qps = 1};
+
+	pair_open_shaped(pair, fake, &plain);
+}
+
+void pair_open_shaped(struct pair *pair, const struct sxt_fake_config *fake,
+		      const struct pair_shape *shape)
+{
+	struct sxt_fake_config machine = *fake;
 	size_t i;
 
+	machine.devices_cnt = (int)(shape->send_ports + shape->recv_ports);
 	memset(pair, 0, sizeof(*pair));
 	log_line[0] = '\0';
 	log_cnt = 0;
 	clock_ns = SXT_NS_PER_SEC;
 	sxt_log_set_sink(log_take);
-	assert_int_equal(sxt_fake_reset(fake), 0);
+	assert_int_equal(sxt_fake_reset(&machine), 0);
 	assert_int_equal(sxt_config_load(&pair->config), 0);
 	sys = sxt_sys_host;
 	sys.now_ns = clock_read;
@@ -111,7 +149,7 @@ void pair_open(struct pair *pair, const struct sxt_fake_config *fake)
 	sxt_list_init(&pair->ib.devices);
 	assert_int_equal(sxt_ports_open(&pair->ib), 0);
 	assert_int_equal(sxt_nics_open(&pair->ib), 0);
-	assert_int_equal(pair->ib.nics_cnt, 2);
+	nics_shape(pair, shape);
 	assert_int_equal(sxt_context_create(&pair->ib, 0, &pair->send_ctx), 0);
 	assert_int_equal(sxt_context_create(&pair->ib, 0, &pair->recv_ctx), 0);
 	pair_more(pair, &pair->send, &pair->recv);

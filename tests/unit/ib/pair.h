@@ -29,11 +29,28 @@ struct pair {
 
 extern const struct sxt_fake_config pair_usual;
 
+/* How many paths a connection has and what goes over each; zeroes: one path, NCCL's defaults. */
+struct pair_shape {
+	uint32_t send_ports; /* of the sending NIC; the machine has this many devices more ... */
+	uint32_t recv_ports; /* ... than this */
+	uint32_t qps;        /* per port */
+	bool split;
+	bool adaptive;
+	int ar_bytes;
+};
+
 /**
  * pair_open() - a machine and a connection on it.
  * @pair: filled. @fake: the machine.
  */
 void pair_open(struct pair *pair, const struct sxt_fake_config *fake);
+
+/**
+ * pair_open_shaped() - the same with several paths.
+ * @pair: filled. @fake: the machine; devices_cnt is the shape's. @shape: which.
+ */
+void pair_open_shaped(struct pair *pair, const struct sxt_fake_config *fake,
+		      const struct pair_shape *shape);
 
 /**
  * pair_close() - free it; fails the test if anything is left, or if a queue ever overflowed or an

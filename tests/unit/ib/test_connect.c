@@ -148,9 +148,9 @@ static void contexts_keep_their_connections_apart(void **state)
 		rig_join(&links[i]);
 		assert_ptr_equal(links[i].recv->ctx, contexts[i]);
 		assert_int_equal(links[i].recv->tclass, i);
-		assert_ptr_not_equal(links[i].recv->cq, links[1 - i].recv);
+		assert_ptr_not_equal(links[i].recv->paths[0].cq, links[1 - i].recv);
 	}
-	assert_ptr_not_equal(links[0].recv->cq, links[1].recv->cq);
+	assert_ptr_not_equal(links[0].recv->paths[0].cq, links[1].recv->paths[0].cq);
 	for (int i = 0; i < 2; i++) {
 		move_message(&links[i]);
 		sxt_conn_close(links[i].send);
@@ -383,7 +383,7 @@ static void unlike_link_layers_are_refused_by_name(void **state)
 		link.connect_rc = sxt_connect(rig.ibs[0], NULL, 0, -1, &link.handle, &link.send);
 		rig_turn();
 	}
-	SXT_LIST_ENTRY(link.listener->offers.next, struct sxt_offer, node)->path.link_layer =
+	SXT_LIST_ENTRY(link.listener->offers.next, struct sxt_offer, node)->paths[0].link_layer =
 		IBV_LINK_LAYER_INFINIBAND;
 	for (int i = 0; i < TURNS && link.connect_rc == -EAGAIN; i++)
 		rig_poll(&link);

@@ -135,12 +135,12 @@ static void a_completion_error_is_told_once(void **state)
 
 	for (i = 0; i < 4; i++)
 		assert_int_equal(pair_recv(pair, 0, 4096, i, &recv[i]), 0);
-	sxt_fake_hold(pair->send->qp, true);
+	sxt_fake_hold(pair->send->paths[0].qp, true);
 	for (i = 0; i < 4; i++)
 		assert_int_equal(pair_send(pair, 0, 1000, (uint32_t)i, &send[i]), 0);
-	sxt_fake_deliver(pair->send->qp, 1);
-	sxt_fake_fail_next(pair->send->qp, IBV_WC_RETRY_EXC_ERR, 129);
-	sxt_fake_hold(pair->send->qp, false);
+	sxt_fake_deliver(pair->send->paths[0].qp, 1);
+	sxt_fake_fail_next(pair->send->paths[0].qp, IBV_WC_RETRY_EXC_ERR, 129);
+	sxt_fake_hold(pair->send->paths[0].qp, false);
 	assert_int_equal(test_rc(send[1]), 0);
 	assert_int_equal(pair_log_cnt(), 0);
 	assert_int_equal(pair_send(pair, 0, 8, 0, &send[0]), -EAGAIN);
@@ -167,14 +167,14 @@ static void a_flush_before_its_cause_does_not_hide_it(void **state)
 	struct ibv_wc wc = {.status = IBV_WC_WR_FLUSH_ERR, .vendor_err = 249};
 
 	assert_int_equal(pair_recv(pair, 0, 8, 0, &recv), 0);
-	wc.wr_id = sxt_wr_id(pair->recv, SXT_WR_CTS, 1);
-	sxt_fake_push(pair->recv->cq->cq, &wc);
-	sxt_fake_push(pair->recv->cq->cq, &wc);
+	wc.wr_id = sxt_wr_id(pair->recv->paths, SXT_WR_CTS, 1);
+	sxt_fake_push(pair->recv->paths[0].cq->cq, &wc);
+	sxt_fake_push(pair->recv->paths[0].cq->cq, &wc);
 	wc.status = IBV_WC_RETRY_EXC_ERR;
 	wc.vendor_err = 129;
-	sxt_fake_push(pair->recv->cq->cq, &wc);
+	sxt_fake_push(pair->recv->paths[0].cq->cq, &wc);
 	wc.status = IBV_WC_WR_FLUSH_ERR;
-	sxt_fake_push(pair->recv->cq->cq, &wc);
+	sxt_fake_push(pair->recv->paths[0].cq->cq, &wc);
 	assert_int_equal(test_rc(recv), 0);
 	pair_advance(2 * SXT_NS_PER_SEC);
 	assert_int_equal(test_rc(recv), -EREMOTEIO);
@@ -192,9 +192,9 @@ static void fail_after_port(struct pair *pair, enum ibv_wc_status status, uint64
 	struct sxt_request *send;
 
 	assert_int_equal(pair_recv(pair, 0, 8, 0, &recv), 0);
-	atomic_store(&pair->send->port->lost_ns, pair->ib.sys->now_ns());
+	atomic_store(&pair->send->paths[0].port->lost_ns, pair->ib.sys->now_ns());
 	pair_advance(ago_ns - SXT_NS_PER_SEC);
-	sxt_fake_fail_next(pair->send->qp, status, 0);
+	sxt_fake_fail_next(pair->send->paths[0].qp, status, 0);
 	assert_int_equal(pair_send(pair, 0, 8, 0, &send), 0);
 	sxt_ignore(test_rc(send));
 	pair_advance(SXT_NS_PER_SEC);
@@ -226,7 +226,7 @@ static void a_local_error_is_told_at_once(void **state)
 	struct sxt_request *send;
 
 	assert_int_equal(pair_recv(pair, 0, 8, 0, &recv), 0);
-	sxt_fake_fail_next(pair->send->qp, IBV_WC_LOC_PROT_ERR, 81);
+	sxt_fake_fail_next(pair->send->paths[0].qp, IBV_WC_LOC_PROT_ERR, 81);
 	assert_int_equal(pair_send(pair, 0, 8, 0, &send), 0);
 	assert_int_equal(test_rc(send), -EREMOTEIO);
 	log_names("outside its registration");
@@ -239,10 +239,10 @@ static void link_local_gid_hint(void **state)
 	struct sxt_request *recv;
 	struct sxt_request *send;
 
-	pair->send->local.path.gid[0] = 0xfe;
-	pair->send->local.path.gid[1] = 0x80;
+	pair->send->paths[0].local.path.gid[0] = 0xfe;
+	pair->send->paths[0].local.path.gid[1] = 0x80;
 	assert_int_equal(pair_recv(pair, 0, 8, 0, &recv), 0);
-	sxt_fake_fail_next(pair->send->qp, IBV_WC_RETRY_EXC_ERR, 129);
+	sxt_fake_fail_next(pair->send->paths[0].qp, IBV_WC_RETRY_EXC_ERR, 129);
 	assert_int_equal(pair_send(pair, 0, 8, 0, &send), 0);
 	assert_int_equal(test_rc(send), 0);
 	pair_advance(SXT_NS_PER_SEC);
@@ -257,9 +257,9 @@ static void different_subnets_hint(void **state)
 	struct sxt_request *recv;
 	struct sxt_request *send;
 
-	pair->send->peer.gid[14] = 77;
+	pair->send->paths[0].peer.gid[14] = 77;
 	assert_int_equal(pair_recv(pair, 0, 8, 0, &recv), 0);
-	sxt_fake_fail_next(pair->send->qp, IBV_WC_RETRY_EXC_ERR, 129);
+	sxt_fake_fail_next(pair->send->paths[0].qp, IBV_WC_RETRY_EXC_ERR, 129);
 	assert_int_equal(pair_send(pair, 0, 8, 0, &send), 0);
 	assert_int_equal(test_rc(send), 0);
 	pair_advance(SXT_NS_PER_SEC);
@@ -274,7 +274,7 @@ static void the_peers_own_words_win_over_a_completion_error(void **state)
 	struct sxt_request *send;
 
 	assert_int_equal(pair_recv(pair, 0, 8, 0, &recv), 0);
-	sxt_fake_fail_next(pair->send->qp, IBV_WC_REM_ACCESS_ERR, 136);
+	sxt_fake_fail_next(pair->send->paths[0].qp, IBV_WC_REM_ACCESS_ERR, 136);
 	assert_int_equal(pair_send(pair, 0, 8, 0, &send), 0);
 	assert_int_equal(test_rc(send), 0);
 	pair->send->note_error = -EMSGSIZE;
@@ -311,12 +311,12 @@ static void a_refused_post_fails_the_connection(void **state)
 	struct sxt_request *send = NULL;
 
 	assert_int_equal(pair_recv(pair, 0, 8, 0, &recv), 0);
-	sxt_fake_refuse_post(pair->send->qp, EINVAL);
+	sxt_fake_refuse_post(pair->send->paths[0].qp, EINVAL);
 	assert_int_equal(pair_send(pair, 0, 8, 0, &send), -EREMOTEIO);
 	assert_null(send);
 	log_names("posting a message");
 	log_names("Invalid argument");
-	sxt_fake_refuse_post(pair->recv->qp, ENOMEM);
+	sxt_fake_refuse_post(pair->recv->paths[0].qp, ENOMEM);
 	assert_int_equal(pair_recv(pair, 0, 8, 0, &send), -EREMOTEIO);
 	log_names("posting a clear-to-send");
 }
@@ -329,8 +329,8 @@ static void bad_immediate(struct pair *pair, uint32_t imm, const char *word)
 	struct sxt_request *request;
 
 	pair_more(pair, &send, &recv);
-	wc.wr_id = sxt_wr_id(recv, SXT_WR_RECV, 0);
-	sxt_fake_push(recv->cq->cq, &wc);
+	wc.wr_id = sxt_wr_id(recv->paths, SXT_WR_RECV, 0);
+	sxt_fake_push(recv->paths[0].cq->cq, &wc);
 	/* Any connection of the context drains for all. */
 	assert_int_equal(pair_recv(pair, 0, 8, 0, &request), 0);
 	pair_waits(request);
@@ -338,7 +338,7 @@ static void bad_immediate(struct pair *pair, uint32_t imm, const char *word)
 	log_names(word);
 	assert_int_equal(pair_send(pair, 0, 8, 0, &request), 0);
 	pair_done(request, NULL);
-	sxt_recv_end(recv)->rq_posted++;
+	recv->paths[0].rq_posted++;
 	sxt_conn_destroy(send);
 	sxt_conn_destroy(recv);
 }
@@ -366,12 +366,12 @@ static void wrong_immediate(struct pair *pair, uint32_t generation_add, uint32_t
 	struct sxt_request *request;
 
 	assert_int_equal(pair_recv(pair, 0, 8, 0, &request), 0);
-	wc.wr_id = sxt_wr_id(pair->recv, SXT_WR_RECV, 0);
+	wc.wr_id = sxt_wr_id(pair->recv->paths, SXT_WR_RECV, 0);
 	wc.imm_data = htonl(imm_of(pair->recv, 0, generation_add) | rest);
-	sxt_fake_push(pair->recv->cq->cq, &wc);
+	sxt_fake_push(pair->recv->paths[0].cq->cq, &wc);
 	assert_int_equal(test_rc(request), -EPROTO);
 	log_names(word);
-	sxt_recv_end(pair->recv)->rq_posted++;
+	pair->recv->paths[0].rq_posted++;
 }
 
 static void an_old_generation_fails_the_connection(void **state)
@@ -428,19 +428,19 @@ static void completions_of_the_closed_are_dropped(void **state)
 	uint64_t old_id;
 
 	pair_more(pair, &send, &recv);
-	old_id = sxt_wr_id(send, SXT_WR_SEND, 3);
+	old_id = sxt_wr_id(send->paths, SXT_WR_SEND, 3);
 	sxt_conn_destroy(send);
 	sxt_conn_destroy(recv);
 	/* Once while the slot is empty, once while another connection has it. */
 	wc.wr_id = old_id;
-	sxt_fake_push(pair->send->cq->cq, &wc);
+	sxt_fake_push(pair->send->paths[0].cq->cq, &wc);
 	wc.status = IBV_WC_RETRY_EXC_ERR;
-	sxt_fake_push(pair->send->cq->cq, &wc);
-	sxt_ignore(sxt_data_drain(pair->send));
+	sxt_fake_push(pair->send->paths[0].cq->cq, &wc);
+	sxt_ignore(sxt_data_drain_all(pair->send));
 	assert_int_equal(pair->send_ctx->stale_completions_cnt, 2);
 	pair_more(pair, &send, &recv);
 	assert_int_equal(send->slot, old_id & SXT_WR_SLOT_MASK);
-	sxt_fake_push(pair->send->cq->cq, &wc);
+	sxt_fake_push(pair->send->paths[0].cq->cq, &wc);
 	assert_int_equal(pair_recv(pair, 0, 8, 0, &request), 0);
 	assert_int_equal(pair_send(pair, 0, 8, 0, &request), 0);
 	pair_done(request, NULL);
@@ -474,7 +474,7 @@ static void a_late_thread_takes_what_was_flushed(void **state)
 	struct sxt_sys late = *usual;
 	struct sxt_conn *send;
 	struct sxt_conn *recv;
-	uint32_t reserved = pair->recv->cq->reserved;
+	uint32_t reserved = pair->recv->paths[0].cq->reserved;
 
 	pair_more(pair, &send, &recv);
 	late.now_ns = clock_of_late;
@@ -482,8 +482,8 @@ static void a_late_thread_takes_what_was_flushed(void **state)
 	sxt_conn_destroy(send);
 	sxt_conn_destroy(recv);
 	pair->ib.sys = usual;
-	assert_int_equal(sxt_data_drain(pair->recv), 0);
-	assert_int_equal(pair->recv->cq->reserved, reserved);
+	assert_int_equal(sxt_data_drain_all(pair->recv), 0);
+	assert_int_equal(pair->recv->paths[0].cq->reserved, reserved);
 }
 
 static void room_stays_taken_while_completions_may_come(void **state)
@@ -497,16 +497,16 @@ static void room_stays_taken_while_completions_may_come(void **state)
 	struct ibv_context *context;
 
 	pair_more(pair, &send, &recv);
-	assert_ptr_equal(recv->cq, pair->recv->cq);
-	reserved = recv->cq->reserved;
-	context = recv->qp->context;
+	assert_ptr_equal(recv->paths[0].cq, pair->recv->paths[0].cq);
+	reserved = recv->paths[0].cq->reserved;
+	context = recv->paths[0].qp->context;
 	late.now_ns = clock_of_late;
 	pair->ib.sys = &late;
 	context->ops.poll_cq = poll_nothing;
 	sxt_conn_destroy(recv);
 	pair->ib.sys = usual;
-	context->ops.poll_cq = pair->send->qp->context->ops.poll_cq;
-	assert_int_equal(pair->recv->cq->reserved, reserved);
+	context->ops.poll_cq = pair->send->paths[0].qp->context->ops.poll_cq;
+	assert_int_equal(pair->recv->paths[0].cq->reserved, reserved);
 	sxt_conn_destroy(send);
 }
 
@@ -517,13 +517,13 @@ static void closing_with_requests_in_flight_leaves_nothing(void **state)
 	uint64_t polls;
 	int i;
 
-	sxt_fake_hold(pair->send->qp, true);
+	sxt_fake_hold(pair->send->paths[0].qp, true);
 	for (i = 0; i < 20; i++) {
 		assert_int_equal(pair_recv(pair, 0, 4096, i, &request), 0);
 		if (i < 10)
 			assert_int_equal(pair_send(pair, 0, 4096, (uint32_t)i, &request), 0);
 	}
-	sxt_fake_hold(pair->recv->qp, true);
+	sxt_fake_hold(pair->recv->paths[0].qp, true);
 	assert_int_equal(pair_recv(pair, 0, 4096, i, &request), 0);
 	polls = sxt_fake_counts().polls;
 	sxt_conn_destroy(pair->send);
@@ -546,18 +546,18 @@ static void every_chunk_flushed_is_booked_once(void **state)
 	(void)state;
 	config.max_msg_bytes = 1024;
 	pair_open(&pair, &config);
-	sxt_fake_hold(pair.send->qp, true);
+	sxt_fake_hold(pair.send->paths[0].qp, true);
 	for (i = 0; i < 3; i++) {
 		assert_int_equal(pair_recv(&pair, 0, 10 * 1024, i, &recv[i]), 0);
 		assert_int_equal(pair_send(&pair, 0, 10 * 1024, (uint32_t)i, &send[i]), 0);
 	}
-	assert_int_equal(sxt_fake_deliver(pair.send->qp, 13), 13);
+	assert_int_equal(sxt_fake_deliver(pair.send->paths[0].qp, 13), 13);
 	assert_int_equal(test_rc(send[0]), 1);
 	assert_int_equal(test_rc(recv[0]), 1);
-	sxt_fake_fail_next(pair.send->qp, IBV_WC_RETRY_EXC_ERR, 129);
-	sxt_fake_hold(pair.send->qp, false);
+	sxt_fake_fail_next(pair.send->paths[0].qp, IBV_WC_RETRY_EXC_ERR, 129);
+	sxt_fake_hold(pair.send->paths[0].qp, false);
 	assert_int_equal(test_rc(send[1]), 0);
-	assert_int_equal(sxt_send_end(pair.send)->sq_used, 0);
+	assert_int_equal(pair.send->paths[0].sq_used, 0);
 	pair_advance(SXT_NS_PER_SEC);
 	assert_int_equal(test_rc(send[2]), -EREMOTEIO);
 	log_names("10240 bytes, tag 1");
@@ -604,10 +604,10 @@ static void a_half_made_end_is_freed(void **state)
 	struct pair *pair = *state;
 	struct sxt_conn *conn;
 
-	assert_int_equal(sxt_conn_create(pair->send_ctx, pair->ib.nics[0], SXT_CONN_SEND, &conn),
+	assert_int_equal(sxt_conn_create(pair->send_ctx, pair->ib.nics[0], SXT_CONN_SEND, 1, &conn),
 			 0);
 	sxt_conn_destroy(conn);
-	assert_int_equal(sxt_conn_create(pair->send_ctx, pair->ib.nics[0], SXT_CONN_RECV, &conn),
+	assert_int_equal(sxt_conn_create(pair->send_ctx, pair->ib.nics[0], SXT_CONN_RECV, 1, &conn),
 			 0);
 	sxt_conn_destroy(conn);
 	sxt_conn_destroy(NULL);
@@ -617,10 +617,10 @@ static void a_peer_that_makes_no_sense_is_refused(void **state)
 {
 	struct pair *pair = *state;
 	struct sxt_wire_memory memory;
-	struct sxt_wire_path path = pair->recv->local.path;
+	struct sxt_wire_path path = pair->recv->paths[0].local.path;
 	struct sxt_conn *conn;
 
-	assert_int_equal(sxt_conn_create(pair->send_ctx, pair->ib.nics[0], SXT_CONN_SEND, &conn),
+	assert_int_equal(sxt_conn_create(pair->send_ctx, pair->ib.nics[0], SXT_CONN_SEND, 1, &conn),
 			 0);
 	sxt_conn_memory(pair->recv, &memory);
 	memory.bytes--;
@@ -644,7 +644,7 @@ static void what_the_peer_took_counts_as_delivered(void **state)
 
 	assert_int_equal(pair_recv(pair, 0, 8, 1, &recv[0]), 0);
 	assert_int_equal(pair_recv_optional(pair, 0, 8, 2, &recv[1]), 0);
-	sxt_fake_hold_acks(pair->send->qp, true);
+	sxt_fake_hold_acks(pair->send->paths[0].qp, true);
 	assert_int_equal(pair_send(pair, 0, 8, 1, &send[0]), 0);
 	assert_int_equal(pair_send(pair, 0, 8, 2, &send[1]), 0);
 	pair_done(recv[0], NULL);
@@ -695,7 +695,7 @@ static void what_the_peer_did_not_take_is_lost(void **state)
 	struct sxt_request *send;
 
 	assert_int_equal(pair_recv(pair, 0, 8, 1, &recv), 0);
-	sxt_fake_hold(pair->send->qp, true);
+	sxt_fake_hold(pair->send->paths[0].qp, true);
 	assert_int_equal(pair_send(pair, 0, 8, 1, &send), 0);
 	note_closed(pair->send, pair->recv);
 	sxt_conn_destroy(pair->recv);
@@ -717,7 +717,7 @@ static void a_receiver_hears_of_a_sender_that_closed(void **state)
 	assert_int_equal(pair_send(pair, 0, 8, 1, &send[0]), 0);
 	pair_done(send[0], NULL);
 	/* Entry written and used, but its acknowledgement never came. */
-	sxt_fake_hold_acks(pair->recv->qp, true);
+	sxt_fake_hold_acks(pair->recv->paths[0].qp, true);
 	assert_int_equal(pair_recv_optional(pair, 0, 8, 2, &recv[0]), 0);
 	assert_int_equal(pair_recv(pair, 0, 8, 3, &recv[1]), 0);
 	assert_int_equal(pair_recv(pair, 0, 8, 4, &recv[2]), 0);
@@ -756,7 +756,7 @@ static void progress_counts_both_ends(void **state)
 	assert_int_equal(pair_recv(pair, 0, 8, 2, &recv[1]), 0);
 	assert_int_equal(pair_send(pair, 0, 8, 1, &send[0]), 0);
 	pair_done(send[0], NULL);
-	sxt_fake_hold(pair->send->qp, true);
+	sxt_fake_hold(pair->send->paths[0].qp, true);
 	assert_int_equal(pair_send(pair, 0, 8, 2, &send[1]), 0);
 	pair_done(recv[0], NULL);
 	sxt_conn_progress_get(pair->send, &progress);
@@ -773,7 +773,7 @@ static void a_queue_pair_that_broke_by_itself_is_told(void **state)
 	struct sxt_request *recv;
 
 	assert_int_equal(pair_recv(pair, 0, 8, 1, &recv), 0);
-	sxt_fake_break_qp(pair->recv->qp);
+	sxt_fake_break_qp(pair->recv->paths[0].qp);
 	assert_int_equal(test_rc(recv), 0);
 	pair_advance(SXT_NS_PER_SEC);
 	/* 288 flushes take more than one drain. */

@@ -69,10 +69,11 @@ static void what_is_written_is_read(void **state)
 	assert_int_equal(header.type, SXT_FRAME_CONNECT);
 	assert_int_equal(header.conn_to, 3);
 	assert_int_equal(header.conn_from, 4);
-	assert_true(facts.has_token && facts.has_path && facts.has_ring && facts.has_progress);
+	assert_true(facts.has_token && facts.paths_cnt == 1 && facts.has_ring &&
+		    facts.has_progress);
 	assert_false(facts.has_records || facts.has_process);
 	assert_memory_equal(facts.token, token, sizeof(token));
-	assert_memory_equal(&facts.path, &good_path, sizeof(good_path));
+	assert_memory_equal(&facts.paths[0], &good_path, sizeof(good_path));
 	assert_memory_equal(&facts.ring, &good_memory, sizeof(good_memory));
 	assert_memory_equal(&facts.progress, &progress, sizeof(progress));
 	assert_string_equal(facts.host, "node7:1234");
@@ -181,7 +182,7 @@ static void paths_that_make_no_sense_are_refused(void **state)
 	path = good_path;
 	memset(path.hca, 'x', sizeof(path.hca));
 	assert_int_equal(read_one(SXT_TLV_PATH, &path, sizeof(path)), 0);
-	assert_int_equal(strlen(facts.path.hca), sizeof(path.hca) - 1);
+	assert_int_equal(strlen(facts.paths[0].hca), sizeof(path.hca) - 1);
 }
 
 static void memory_that_makes_no_sense_is_refused(void **state)

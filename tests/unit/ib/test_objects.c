@@ -394,13 +394,13 @@ static void a_cq_admits_until_it_is_full(void **state)
 
 	(void)state;
 	assert_int_equal(sxt_context_create(rig.ibs[0], -1, &ctx), 0);
-	assert_int_equal(sxt_context_cq_get(ctx, port, 10000, &first), 0);
-	assert_int_equal(seen.last_cqe, 16384);
-	assert_int_equal(sxt_context_cq_get(ctx, port, 6384, &second), 0);
+	assert_int_equal(sxt_context_cq_get(ctx, port, 20000, &first), 0);
+	assert_int_equal(seen.last_cqe, 26624);
+	assert_int_equal(sxt_context_cq_get(ctx, port, 6624, &second), 0);
 	assert_ptr_equal(first, second);
 	assert_int_equal(sxt_context_cq_get(ctx, port, 1, &third), 0);
 	assert_ptr_not_equal(first, third);
-	sxt_context_cq_put(ctx, second, 6384);
+	sxt_context_cq_put(ctx, second, 6624);
 	assert_int_equal(sxt_context_cq_get(ctx, port, 6000, &second), 0);
 	assert_ptr_equal(first, second);
 	/* Another port's queue pairs go elsewhere. */
@@ -497,7 +497,7 @@ static void async_events_leave_notes_and_are_acknowledged(void **state)
 	raise_event(IBV_EVENT_PORT_ERR); /* of a port that is left out */
 	assert_int_equal(rig_logged(" port fake_0:2"), 0);
 	assert_int_equal(link.send->notes | link.recv->notes, 0);
-	seen.event.element.qp = link.send->qp;
+	seen.event.element.qp = link.send->paths[0].qp;
 	raise_event(IBV_EVENT_QP_FATAL);
 	assert_int_equal(link.send->notes, SXT_NOTE_FAILED);
 	assert_int_equal(link.send->note_error, -EREMOTEIO);
@@ -543,7 +543,7 @@ static void a_lost_device_or_cq_fails_what_hangs_on_it(void **state)
 	for (int i = 0; i < 2; i++) {
 		rig_listen(&link, rig.ibs[0], rig.ibs[0], NULL);
 		rig_join(&link); /* the sending end is on the first device */
-		seen.event.element.cq = link.send->cq->cq;
+		seen.event.element.cq = link.send->paths[0].cq->cq;
 		raise_event(i == 0 ? IBV_EVENT_CQ_ERR : IBV_EVENT_DEVICE_FATAL);
 		assert_int_equal(link.send->notes, SXT_NOTE_FAILED);
 		assert_int_equal(link.send->note_error, i == 0 ? -EIO : -ENODEV);
@@ -564,7 +564,7 @@ static void fatal_events_can_be_only_logged(void **state)
 	port->device->context->async_fd = eventfd(0, EFD_NONBLOCK);
 	rig_listen(&link, rig.ibs[0], rig.ibs[0], NULL);
 	rig_join(&link);
-	seen.event.element.qp = link.send->qp;
+	seen.event.element.qp = link.send->paths[0].qp;
 	raise_event(IBV_EVENT_QP_FATAL);
 	raise_event(IBV_EVENT_DEVICE_FATAL);
 	assert_int_equal(rig_logged("go on (NCCL_IB_RETURN_ASYNC_EVENTS=0)"), 2);

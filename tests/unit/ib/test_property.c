@@ -278,7 +278,8 @@ static void step_test(const struct pair *pair, struct lane *lane)
 
 static void step_delay(struct lane *lane)
 {
-	struct ibv_qp *qp = pick(2) == 0 ? lane->send->qp : lane->recv->qp;
+	uint32_t i = pick(lane->send->paths_cnt);
+	struct ibv_qp *qp = pick(2) == 0 ? lane->send->paths[i].qp : lane->recv->paths[i].qp;
 
 	switch (pick(4)) {
 	case 0:
@@ -300,13 +301,17 @@ static void check_invariants(const struct lane *lane)
 
 	assert_true(recv->consumed <= recv->posted);
 	assert_true(recv->posted - recv->consumed <= SXT_RING_ENTRIES);
-	assert_true(recv->acked <= recv->posted);
-	assert_true(recv->posted - recv->acked <= SXT_RECV_SQ_USABLE);
-	assert_true(recv->rq_reserved <= recv->rq_posted);
-	assert_true(recv->rq_posted <= SXT_RECV_RQ_DEPTH);
+	assert_true(recv->rq_reserved <= recv->rq_low);
 	assert_true(recv->consumed <= send->head);
 	assert_true(send->head <= recv->posted);
-	assert_true(send->sq_used <= SXT_SEND_SQ_DEPTH);
+	for (uint32_t i = 0; i < lane->recv->paths_cnt; i++) {
+		const struct sxt_path *path = &lane->recv->paths[i];
+
+		assert_true(recv->rq_low <= path->rq_posted);
+		assert_true(path->rq_posted <= SXT_RECV_RQ_DEPTH);
+		assert_true((uint16_t)(path->cts_posted - path->cts_acked) <= SXT_RECV_SQ_USABLE);
+		assert_true(lane->send->paths[i].sq_used <= SXT_SEND_SQ_DEPTH);
+	}
 }
 
 static void step(struct pair *pair, struct lane *lane, struct phase *phase)
@@ -337,10 +342,12 @@ static void run_out(struct pair *pair, struct lane *lane)
 {
 	int rounds = 0;
 
-	sxt_fake_hold(lane->send->qp, false);
-	sxt_fake_hold(lane->recv->qp, false);
-	sxt_fake_hold_acks(lane->send->qp, false);
-	sxt_fake_hold_acks(lane->recv->qp, false);
+	for (uint32_t i = 0; i < lane->send->paths_cnt; i++) {
+		sxt_fake_hold(lane->send->paths[i].qp, false);
+		sxt_fake_hold(lane->recv->paths[i].qp, false);
+		sxt_fake_hold_acks(lane->send->paths[i].qp, false);
+		sxt_fake_hold_acks(lane->recv->paths[i].qp, false);
+	}
 	while (lane->oldest != lane->next) {
 		assert_in_range(rounds++, 0, END_ROUNDS);
 		step_send(pair, lane);
@@ -352,6 +359,7 @@ static void run_seed(uint64_t seed)
 {
 	static struct lane lanes[LANES];
 	struct phase phase = {0};
+	struct pair_shape shape;
 	struct pair pair;
 	uint32_t finished_cnt = 0;
 	int i;
@@ -359,7 +367,16 @@ static void run_seed(uint64_t seed)
 	print_message("seed %llu\n", (unsigned long long)seed);
 	random_state = seed * 0x9e3779b97f4a7c15ull + 1;
 	memset(lanes, 0, sizeof(lanes));
-	pair_open(&pair, &machine);
+	shape.send_ports = 1u << pick(4);
+	shape.recv_ports = pick(3) == 0 ? 1 + pick(8) : shape.send_ports;
+	shape.qps = 1 + pick(4);
+	shape.split = pick(2) != 0;
+	shape.adaptive = pick(3) == 0;
+	shape.ar_bytes = (int)pick(16384);
+	/* Every other run is the usual one path. */
+	if (pick(2) == 0)
+		shape = (struct pair_shape){.send_ports = 1, .recv_ports = 1, .qps = 1};
+	pair_open_shaped(&pair, &machine, &shape);
 	lanes[0].send = pair.send;
 	lanes[0].recv = pair.recv;
 	pair_more(&pair, &lanes[1].send, &lanes[1].recv);
@@ -369,11 +386,12 @@ static void run_seed(uint64_t seed)
 	for (i = 0; i < LANES; i++) {
 		run_out(&pair, &lanes[i]);
 		/* Proof that came last lies in the CQ still; then nothing is reserved. */
-		while (sxt_data_drain(lanes[i].recv) != 0)
+		while (sxt_data_drain_all(lanes[i].recv) != 0)
 			;
 		assert_int_equal(sxt_recv_end(lanes[i].recv)->rq_reserved, 0);
 		assert_int_equal(sxt_recv_end(lanes[i].recv)->members_free_cnt, SXT_MEMBERS_MAX);
-		assert_int_equal(sxt_send_end(lanes[i].send)->sq_used, 0);
+		for (uint32_t k = 0; k < lanes[i].send->paths_cnt; k++)
+			assert_int_equal(lanes[i].send->paths[k].sq_used, 0);
 		finished_cnt += lanes[i].finished;
 	}
 	assert_true(finished_cnt > 20);

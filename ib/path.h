@@ -1,0 +1,67 @@
+/*
+ * path.h - one queue pair of a connection, from a local port to one of the peer's.
+ *
+ * Path i of a connection lies on port i modulo the number of ports of the NIC, on either side.
+ */
+#ifndef SXT_IB_PATH_H
+#define SXT_IB_PATH_H
+
+#include "ib/context.h"
+#include "ib/port.h"
+#include "ib/wire.h"
+
+#include <stdbool.h>
+
+struct sxt_conn;
+
+struct sxt_path {
+	/* Hot, under the owner word: one line. */
+	_Alignas(SXT_CACHELINE) struct ibv_qp *qp;
+	struct sxt_cq *cq;
+	uint64_t wr_tail; /* what every wr_id of it ends in */
+	uint32_t lkey;    /* of our own memory on its port: the source of what is not data */
+	uint32_t rkey;    /* of the peer's: clear-to-send ring, size records */
+	uint32_t sq_used; /* send end: send-queue entries not proven free */
+	uint32_t rq_posted;
+	uint16_t cts_posted;   /* receive end: work requests, modulo 2^16 */
+	uint16_t cts_signaled; /* cts_posted after the last signaled one */
+	uint16_t cts_acked;    /* of cts_posted, proven written */
+	uint8_t local_place;   /* of its port in the NIC, so of its key in a registration */
+	uint8_t peer_place;    /* of the peer's port in its NIC, so of its key in a clear-to-send */
+	bool worked;           /* something was acknowledged or arrived */
+	bool drain_seen;
+
+	/* Cold. */
+	_Alignas(SXT_CACHELINE) struct sxt_port *port;
+	uint32_t cq_completions; /* room taken in cq */
+	struct sxt_port_place local;
+	struct sxt_wire_path peer;
+};
+SXT_ASSERT_LINE(struct sxt_path, port);
+
+/**
+ * sxt_path_create() - a path's queue pair, in INIT, and its room in a CQ.
+ * @conn: its nic and kind are set. @index: which path; fills it but for what the peer says.
+ * @inline_out: how many bytes its work requests take inline.
+ * Path: slow. Return: 0 or the error of a verb (logged); sxt_path_destroy() is due either way.
+ */
+SXT_MUST_CHECK int sxt_path_create(struct sxt_conn *conn, uint32_t index, uint32_t *inline_out);
+
+/**
+ * sxt_path_join() - join a path's queue pair with the peer's: to RTR and RTS.
+ * @conn: its connection. @index: which path. @peer: the peer's end, kept.
+ * Path: slow. Return: 0, -EPROTO if the peer's facts cannot be used, or the error of a verb
+ * (logged).
+ */
+SXT_MUST_CHECK int sxt_path_join(struct sxt_conn *conn, uint32_t index,
+				 const struct sxt_wire_path *peer);
+
+/**
+ * sxt_path_destroy() - free the queue pair and, when nothing of it can come any more, its room in
+ * the CQ.
+ * @conn: its connection. @index: which path; half-made ones are fine.
+ * @is_empty: no completion of it is left in the CQ.
+ */
+void sxt_path_destroy(struct sxt_conn *conn, uint32_t index, bool is_empty);
+
+#endif
