@@ -198,6 +198,7 @@ static int own_strings(struct sxt_config *config)
 fail:
 	for (size_t i = 0; i < sxt_opts_cnt; i++)
 		free((void *)copies[i]);
+	SXT_LOG(SXT_LOG_ERROR, "copying the settings: %s", sxt_strerror(-ENOMEM));
 	return -ENOMEM;
 }
 

@@ -52,8 +52,10 @@ int sxt_attempt_create(struct sxt_ib *ib, const struct sxt_step *steps, struct s
 	struct sxt_attempt *attempt = calloc(1, sizeof(*attempt));
 	int rc;
 
-	if (attempt == NULL)
+	if (attempt == NULL) {
+		SXT_LOG(SXT_LOG_ERROR, "making a connection: %s", sxt_strerror(-ENOMEM));
 		return -ENOMEM;
+	}
 	attempt->ib = ib;
 	attempt->steps = steps;
 	attempt->nic = nic;

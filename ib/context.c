@@ -32,8 +32,10 @@ int sxt_context_create(struct sxt_ib *ib, int tclass, struct sxt_context **out)
 {
 	struct sxt_context *ctx = NULL;
 
-	if (posix_memalign((void **)&ctx, SXT_CACHELINE, sizeof(*ctx)) != 0)
+	if (posix_memalign((void **)&ctx, SXT_CACHELINE, sizeof(*ctx)) != 0) {
+		SXT_LOG(SXT_LOG_ERROR, "making a communicator's state: %s", sxt_strerror(-ENOMEM));
 		return -ENOMEM;
+	}
 	memset(ctx, 0, sizeof(*ctx));
 	ctx->ib = ib;
 	ctx->tclass = tclass;

@@ -16,6 +16,7 @@
 #define SXT_HANDLE_BYTES   128 /* NCCL_NET_HANDLE_MAXSIZE */
 #define SXT_RECVS_MAX      8   /* members of one grouped receive */
 #define SXT_REQUESTS_MAX   32  /* receives in flight per connection, NCCL_NET_MAX_REQUESTS */
+#define SXT_NIC_DEVS_MAX   8   /* physical NICs merged into one */
 #define SXT_TCLASS_DEFAULT (-1)
 
 struct sxt_ib;       /* this process: verbs library, ports, watcher thread, side channels */
@@ -27,11 +28,13 @@ struct sxt_request;  /* one isend or irecv in flight */
 
 /* What NCCL learns of one NIC; strings live as long as the process object. */
 struct sxt_nic_props {
-	const char *name;     /* unique, "sxt_mlx5_0", "sxt_mlx5_0:2" for a second port */
-	const char *pci_path; /* real path below /sys of the PCI function, or NULL */
+	const char *name;     /* unique, "sxt_mlx5_0:2" for a second port, "sxt_mlx5_0+mlx5_1" */
+	const char *pci_path; /* below /sys, alike for the ports of one card; or NULL */
 	uint64_t guid;
-	uint32_t speed_mbps;
-	int port;
+	uint32_t speed_mbps; /* of all ports together */
+	int port;            /* counts on among those with the same pci_path */
+	int devs_cnt;        /* 1: itself, else the physical NICs that it merges */
+	int devs[SXT_NIC_DEVS_MAX];
 	int max_conns;
 	uint64_t max_message_bytes;
 };
@@ -62,7 +65,7 @@ void sxt_ib_put(struct sxt_ib *ib);
 void sxt_ib_stop(struct sxt_ib *ib);
 
 /**
- * sxt_ib_nics_cnt() - how many NICs NCCL is offered.
+ * sxt_ib_nics_cnt() - how many NICs NCCL is offered, the merged ones last.
  * @ib: the transport. Thread: any. Return: at least 1.
  */
 int sxt_ib_nics_cnt(const struct sxt_ib *ib);
@@ -73,6 +76,19 @@ int sxt_ib_nics_cnt(const struct sxt_ib *ib);
  * Thread: any. Return: 0, or -EINVAL for a number that is no NIC (logged).
  */
 SXT_MUST_CHECK int sxt_ib_nic_props(struct sxt_ib *ib, int dev, struct sxt_nic_props *out);
+
+/**
+ * sxt_ib_merge() - one NIC that uses the ports of several.
+ * @ib: the transport. @devs, @cnt: physical NICs, the first gives place, GUID and port.
+ * @most: how many the caller's interface allows, up to SXT_NIC_DEVS_MAX.
+ * @dev_out: set on success. The same list gives the same NIC again, and a list of one that one,
+ * since names must stay unique.
+ * Thread: any, takes a lock; other threads may use the transport meanwhile. Path: slow.
+ * Return: 0, -EINVAL for a list that makes no sense, -EOPNOTSUPP for NICs that cannot be merged or
+ * when NCCL_IB_MERGE_NICS=0 forbids it, -ENOMEM, -ENOBUFS when the table is full (all logged).
+ */
+SXT_MUST_CHECK int sxt_ib_merge(struct sxt_ib *ib, const int *devs, int cnt, int most,
+				int *dev_out);
 
 /**
  * sxt_context_create() - state of one communicator.

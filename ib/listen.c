@@ -148,8 +148,10 @@ static int listener_create(struct sxt_ib *ib, struct sxt_nic *nic, struct sxt_li
 	struct sxt_listener *listener = calloc(1, sizeof(*listener));
 	int rc;
 
-	if (listener == NULL)
+	if (listener == NULL) {
+		SXT_LOG(SXT_LOG_ERROR, "listen: %s", sxt_strerror(-ENOMEM));
 		return -ENOMEM;
+	}
 	listener->ib = ib;
 	listener->nic = nic;
 	sxt_list_init(&listener->node);

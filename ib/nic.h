@@ -1,7 +1,8 @@
 /*
  * nic.h - what NCCL calls a device: one port, or several merged into one.
  *
- * NICs are added and never taken away while the transport lives; their numbers stay.
+ * A NIC of its own stands for each port, in the ports' order; merged ones come after them. They
+ * are added and never taken away while the transport lives; their numbers stay.
  */
 #ifndef SXT_IB_NIC_H
 #define SXT_IB_NIC_H
@@ -14,10 +15,20 @@
 /* NCCL keeps its device numbers in tables of 128. */
 #define SXT_NICS_MAX 128
 
+_Static_assert(SXT_NIC_DEVS_MAX == SXT_PORTS_MAX, "each member of a NIC is one port");
+
+/* Constant once it is in the table, but for the registrations. */
 struct sxt_nic {
 	struct sxt_port *ports[SXT_PORTS_MAX];
 	uint32_t ports_cnt;
-	int dev; /* NCCL's number of it */
+	int dev;                    /* NCCL's number of it */
+	int devs[SXT_NIC_DEVS_MAX]; /* the numbers of its ports' own NICs */
+	int port_num;               /* towards NCCL: see show_place() */
+	uint32_t speed_mbps;        /* of all ports together */
+	uint32_t max_message_log2;  /* what all of them carry */
+	char label[252];            /* "mlx5_0", "mlx5_0+mlx5_1": in messages */
+	char name[256];             /* label with "sxt_" in front, towards NCCL */
+	char pci_path[256];         /* as NCCL shall see it; "" when unknown */
 
 	pthread_mutex_t mr_lock; /* the three below; leaf, never held across another lock */
 	struct sxt_mr **mrs;     /* sorted by first byte */
@@ -27,8 +38,8 @@ struct sxt_nic {
 
 /**
  * sxt_nics_open() - a NIC for each port.
- * @ib: its ports are open; nics is filled, freed by sxt_nics_close() also after a failure.
- * Return: 0 or -ENOMEM.
+ * @ib: its ports and config are set; nics is filled, freed by sxt_nics_close() also after a
+ * failure. Return: 0 or -ENOMEM.
  */
 SXT_MUST_CHECK int sxt_nics_open(struct sxt_ib *ib);
 

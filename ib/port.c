@@ -389,14 +389,15 @@ static void explain_open(const char *name, int rc)
 	SXT_LOG(SXT_LOG_WARN, "HCA %s is left out: opening it: %s%s", name, sxt_strerror(rc), hint);
 }
 
-static void read_pci_path(struct sxt_device *device)
+/* @below: of the HCA's folder. @out: "" when it is not there. */
+static void read_place(const struct sxt_device *device, const char *below, char out[256])
 {
 	char path[128];
-	char real[sizeof(device->pci_path)];
+	char real[256];
 
-	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/device", device->name);
+	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/%s", device->name, below);
 	if (sxt_sysfs_real_path(device->ib->config->sysroot, path, real, sizeof(real)) == 0)
-		snprintf(device->pci_path, sizeof(device->pci_path), "%s", real);
+		memcpy(out, real, sizeof(real));
 }
 
 /* Events are read by the watcher until there are none, so reading must not block. */
@@ -432,7 +433,8 @@ static int open_device(struct sxt_ib *ib, struct ibv_device *from, struct sxt_de
 		return 0;
 	}
 	unblock_events(device->context);
-	read_pci_path(device);
+	read_place(device, "device", device->pci_path);
+	read_place(device, "device/physfn", device->pf_path);
 	*out = device;
 	return 0;
 }
@@ -497,7 +499,8 @@ static int open_all(struct sxt_ib *ib, struct ibv_device **list, int cnt)
 			ib->left_out);
 		return -ENODEV;
 	}
-	qsort(ib->ports, (size_t)ib->ports_cnt, sizeof(struct sxt_port *), compare_ports);
+	if (ib->config->ib_device_pci_order != 0)
+		qsort(ib->ports, (size_t)ib->ports_cnt, sizeof(struct sxt_port *), compare_ports);
 	return 0;
 }
 

@@ -22,6 +22,7 @@ struct sxt_device {
 	uint64_t guid;
 	char name[64];
 	char pci_path[256]; /* real path below /sys, "" when unknown */
+	char pf_path[256];  /* of a virtual function its physical function's, else "" */
 	struct sxt_list node;
 };
 

@@ -27,8 +27,10 @@ int sxt_ib_create(const struct sxt_ib_parts *parts, struct sxt_ib **out)
 	struct sxt_ib *ib = calloc(1, sizeof(*ib));
 	int rc;
 
-	if (ib == NULL)
+	if (ib == NULL) {
+		SXT_LOG(SXT_LOG_ERROR, "making the transport: %s", sxt_strerror(-ENOMEM));
 		return -ENOMEM;
+	}
 	ib->sys = parts->sys;
 	ib->config = parts->config;
 	ib->verbs = parts->verbs;

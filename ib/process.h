@@ -13,6 +13,8 @@
 #include "ib/verbs.h"
 #include "ib/wire.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/types.h>
 
 struct sxt_watcher;
@@ -27,9 +29,11 @@ struct sxt_ib {
 	struct sxt_list devices; /* struct sxt_device */
 	struct sxt_port **ports;
 	int ports_cnt;
-	struct sxt_nic *nics[SXT_NICS_MAX]; /* what NCCL numbers as devices */
-	int nics_cnt;
-	char left_out[768]; /* which ports are not among them and why, for when none is left */
+	pthread_mutex_t nics_lock; /* adding NICs; leaf */
+	struct sxt_nic
+		*nics[SXT_NICS_MAX]; /* what NCCL numbers as devices, never changed once in */
+	_Atomic int nics_cnt; /* release publishes the NIC before, acquire reads it: no lock */
+	char left_out[768];   /* which ports are not among them and why, for when none is left */
 	struct sxt_watcher *watcher;
 };
 

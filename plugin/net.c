@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 /* What NCCL gets as ctx. tclass stays first: NCCL's RMA transport takes ctx for a pointer to it. */
@@ -23,6 +24,8 @@ struct net_ctx {
 	struct sxt_context *context;
 };
 SXT_ASSERT_OFFSET(struct net_ctx, tclass, 0);
+
+_Static_assert(SXT_NIC_DEVS_MAX == NCCL_NET_MAX_DEVS_PER_NIC, "vProps hold all parts of a NIC");
 
 /*
  * devices() and getProperties() name no communicator, and v6 to v10 never do: they mean the
@@ -139,8 +142,10 @@ ncclResult_t sxt_net_init_ctx(void **ctx, uint64_t comm_id, struct nccl_net_comm
 	(void)profiler;
 	sxt_logger_set(logger);
 	made = calloc(1, sizeof(*made));
-	if (made == NULL)
+	if (made == NULL) {
+		SXT_LOG(SXT_LOG_ERROR, "init: %s", sxt_strerror(-ENOMEM));
 		return sxt_result(-ENOMEM);
+	}
 	made->tclass = config != NULL ? config->trafficClass : SXT_TCLASS_DEFAULT;
 	rc = process_enter(false, &made->ib);
 	if (rc != 0)
@@ -201,14 +206,36 @@ ncclResult_t sxt_net_properties(int dev, struct nccl_net_props_v12 *props)
 		.maxRecvs = SXT_RECVS_MAX,
 		.netDeviceType = NCCL_NET_DEVICE_HOST,
 		.netDeviceVersion = 0,
-		.vProps = {.ndevs = 1, .devs = {dev}},
+		.vProps = {.ndevs = nic.devs_cnt},
 		.maxP2pBytes = nic.max_message_bytes,
 		.maxCollBytes = nic.max_message_bytes,
 		.maxMultiRequestSize = 1,
 		.railId = NCCL_NET_UNDEFINED,
 		.planeId = NCCL_NET_UNDEFINED,
 	};
+	memcpy(props->vProps.devs, nic.devs, sizeof(props->vProps.devs));
 	return ncclSuccess;
+}
+
+static ncclResult_t make_vdevice(int *dev, const int *devs, int cnt, int most)
+{
+	struct sxt_ib *ib = process_ib();
+	int made;
+	int rc = ib != NULL ? sxt_ib_merge(ib, devs, cnt, most, &made) : -ENODEV;
+
+	if (rc == 0)
+		*dev = made;
+	return sxt_result(rc);
+}
+
+ncclResult_t sxt_net_make_vdevice_v9(int *dev, struct nccl_net_vdev_props_v9 *parts)
+{
+	return make_vdevice(dev, parts->devs, parts->ndevs, NCCL_NET_MAX_DEVS_PER_NIC_V9);
+}
+
+ncclResult_t sxt_net_make_vdevice(int *dev, struct nccl_net_vdev_props_v12 *parts)
+{
+	return make_vdevice(dev, parts->devs, parts->ndevs, NCCL_NET_MAX_DEVS_PER_NIC);
 }
 
 static ncclResult_t net_listen(struct sxt_ib *ib, struct sxt_context *context, int dev,
@@ -239,7 +266,7 @@ static ncclResult_t polled(int rc, struct sxt_conn *conn, void **comm)
 {
 	if (rc == 0)
 		*comm = conn;
-	else
+	else if (rc == -EAGAIN)
 		*comm = NULL;
 	return rc == -EAGAIN ? ncclSuccess : sxt_result(rc);
 }

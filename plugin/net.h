@@ -38,7 +38,7 @@ ncclResult_t sxt_net_init_ctx(void **ctx, uint64_t comm_id, struct nccl_net_comm
 ncclResult_t sxt_net_finalize(void *ctx);
 
 /**
- * sxt_net_devices() - how many NICs there are.
+ * sxt_net_devices() - how many NICs there are, physical ones first, merged ones after them.
  * @ndev: set on success.
  */
 ncclResult_t sxt_net_devices(int *ndev);
@@ -48,6 +48,19 @@ ncclResult_t sxt_net_devices(int *ndev);
  * @dev: NIC. @props: every field is written on success.
  */
 ncclResult_t sxt_net_properties(int dev, struct nccl_net_props_v12 *props);
+
+/**
+ * sxt_net_make_vdevice_v9() - v9 to v11: one NIC that uses the ports of up to 4.
+ * @dev: set on success; the same parts give the same number again. @parts: physical NICs; only
+ * ndevs of devs are read.
+ * Thread: any; NCCL calls it under another lock than init.
+ */
+ncclResult_t sxt_net_make_vdevice_v9(int *dev, struct nccl_net_vdev_props_v9 *parts);
+
+/**
+ * sxt_net_make_vdevice() - v12: of up to 8; the rest as v9.
+ */
+ncclResult_t sxt_net_make_vdevice(int *dev, struct nccl_net_vdev_props_v12 *parts);
 
 /**
  * sxt_net_listen() - v6 to v10. @dev: NIC. @handle: 128 bytes, written. @listen_comm: set.

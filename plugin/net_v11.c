@@ -34,5 +34,6 @@ const struct nccl_net_v11 ncclNetPlugin_v11 = {
 	.closeSend = sxt_net_close_conn,
 	.closeRecv = sxt_net_close_conn,
 	.closeListen = sxt_net_close_listen,
+	.makeVDevice = sxt_net_make_vdevice_v9,
 	.finalize = sxt_net_finalize,
 };

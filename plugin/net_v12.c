@@ -22,5 +22,6 @@ const struct nccl_net_v12 ncclNetPlugin_v12 = {
 	.closeSend = sxt_net_close_conn,
 	.closeRecv = sxt_net_close_conn,
 	.closeListen = sxt_net_close_listen,
+	.makeVDevice = sxt_net_make_vdevice,
 	.finalize = sxt_net_finalize,
 };

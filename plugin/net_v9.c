@@ -32,4 +32,5 @@ const struct nccl_net_v9 ncclNetPlugin_v9 = {
 	.closeSend = sxt_net_close_conn,
 	.closeRecv = sxt_net_close_conn,
 	.closeListen = sxt_net_close_listen,
+	.makeVDevice = sxt_net_make_vdevice_v9,
 };

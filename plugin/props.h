@@ -4,6 +4,8 @@
 #ifndef SXT_PLUGIN_PROPS_H
 #define SXT_PLUGIN_PROPS_H
 
+#include "core/compiler.h"
+
 /* Fields of v6, which all later versions keep. */
 #define SXT_PROPS_COPY_V6(to, from)                    \
 	do {                                           \
@@ -33,13 +35,19 @@
 		(to)->regIsGlobal = (from)->regIsGlobal; \
 	} while (0)
 
-/* v8 and what v9 added; a physical device's vProps hold one entry. */
+/*
+ * v8 and what v9 added. A NIC that v12 merged of more parts than the older struct has room for
+ * shows the first ones; NCCL speaks one version, and never meets it.
+ */
 #define SXT_PROPS_COPY_V9(to, from)                                    \
 	do {                                                           \
+		int room = (int)SXT_ARRAY_LEN((to)->vProps.devs);      \
+		int cnt = (from)->vProps.ndevs;                        \
+                                                                       \
 		SXT_PROPS_COPY_V8(to, from);                           \
 		(to)->forceFlush = (from)->forceFlush;                 \
-		(to)->vProps.ndevs = (from)->vProps.ndevs;             \
-		for (int i = 0; i < (from)->vProps.ndevs; i++)         \
+		(to)->vProps.ndevs = cnt < room ? cnt : room;          \
+		for (int i = 0; i < (to)->vProps.ndevs; i++)           \
 			(to)->vProps.devs[i] = (from)->vProps.devs[i]; \
 		(to)->maxP2pBytes = (from)->maxP2pBytes;               \
 		(to)->maxCollBytes = (from)->maxCollBytes;             \

@@ -39,6 +39,7 @@ ncclResult_t sxt_result(int rc)
 	case EADDRNOTAVAIL:
 	case EADDRINUSE:
 	case ENOBUFS:
+	case ENOSPC:
 	case EBUSY:
 		return ncclSystemError;
 	default:

@@ -5,7 +5,6 @@
 #include "core/config.h"
 #include "core/log.h"
 #include "ib/process.h"
-#include "tests/fake/verbs.h"
 #include "tests/torture/faults.h"
 #include "tests/torture/torture.h"
 
@@ -20,13 +19,6 @@
 #define BUFFERS_CNT  40 /* more than the first table of registrations holds */
 #define BUFFER_BYTES 4096
 #define TABLE_FIRST  16 /* slots of a context, attempts of a process, before the table grows */
-
-static const struct sxt_fake_config machine = {
-	.devices_cnt = 2,
-	.inline_bytes = 64,
-	.max_msg_bytes = 1u << 30,
-	.max_cqe = 1 << 20,
-};
 
 /* Two processes, as far as the transport can tell, and what a path makes in them. */
 static struct {
@@ -465,8 +457,6 @@ int main(void)
 		cmocka_unit_test(memory_is_registered),
 	};
 
-	if (sxt_fake_reset(&machine) != 0 || setenv("NCCL_SOCKET_IFNAME", "=lo", 1) != 0)
-		return 1;
 	sxt_log_set_sink(sink);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, torture_setup, NULL);
 }

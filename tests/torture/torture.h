@@ -20,6 +20,7 @@ struct torture_path {
 	const char *const *calls; /* ended by NULL: some that must be among the fallible ones */
 	bool is_nccl;             /* act answers with NCCL's codes, else with a negative errno */
 	bool keeps;               /* a failure may leave tables behind that setup's objects own */
+	bool keeps_cqs;           /* and completion queues in its contexts */
 	const int *errors;        /* ended by 0: besides -ENOMEM and the error that was injected */
 	void (*setup)(void);
 	int (*act)(void);   /* what is under test; checks its own outputs. Return: 0 or an error */
@@ -27,6 +28,12 @@ struct torture_path {
 	void (*undo)(void); /* and ends */
 	void (*teardown)(void);
 };
+
+/**
+ * torture_setup() - cmocka's group setup: a machine of two HCAs, side channels on loopback.
+ * @state: unused. Return: 0.
+ */
+int torture_setup(void **state);
 
 /**
  * torture_run() - a path with every one of its calls failing once, and at last with none.

@@ -28,6 +28,8 @@ static struct {
 	int cnt;
 	bool optional;
 	int closed_cnt;
+	int merged[SXT_NIC_DEVS_MAX];
+	int most;
 	bool forks; /* while the transport is being opened */
 	pid_t child;
 } fake;
@@ -73,13 +75,14 @@ void sxt_ib_stop(struct sxt_ib *ib)
 int sxt_ib_nics_cnt(const struct sxt_ib *ib)
 {
 	(void)ib;
-	return 3;
+	return 4;
 }
 
+/* NIC 3 is merged of eight, the others are physical. */
 int sxt_ib_nic_props(struct sxt_ib *ib, int dev, struct sxt_nic_props *out)
 {
 	(void)ib;
-	if (dev < 0 || dev >= 3)
+	if (dev < 0 || dev >= 4)
 		return -EINVAL;
 	*out = (struct sxt_nic_props){
 		.name = "sxt_mlx5_0",
@@ -87,9 +90,24 @@ int sxt_ib_nic_props(struct sxt_ib *ib, int dev, struct sxt_nic_props *out)
 		.guid = 0x1122334455667788ull,
 		.speed_mbps = 400000,
 		.port = 2,
+		.devs_cnt = dev == 3 ? 8 : 1,
+		.devs = {dev == 3 ? 10 : dev, 11, 12, 13, 14, 15, 16, 17},
 		.max_conns = 65536,
 		.max_message_bytes = 1ull << 36,
 	};
+	return 0;
+}
+
+int sxt_ib_merge(struct sxt_ib *ib, const int *devs, int cnt, int most, int *dev_out)
+{
+	assert_ptr_equal(ib, an_object);
+	fake.cnt = cnt;
+	fake.most = most;
+	assert_in_range(cnt, 1, most);
+	memcpy(fake.merged, devs, (size_t)cnt * sizeof(*devs));
+	if (fake.rc != 0)
+		return fake.rc;
+	*dev_out = 42;
 	return 0;
 }
 
@@ -296,7 +314,66 @@ static void properties_are_whole_in_every_version(void **state)
 	assert_int_equal(v12.maxMultiRequestSize, 1);
 	assert_int_equal(v12.railId, -1);
 	assert_int_equal(v12.planeId, -1);
-	assert_int_equal(ncclNetPlugin_v12.getProperties(3, &v12), ncclInvalidArgument);
+	assert_int_equal(ncclNetPlugin_v12.getProperties(4, &v12), ncclInvalidArgument);
+}
+
+static void a_merged_nic_names_its_parts(void **state)
+{
+	struct nccl_net_props_v9 v9;
+	struct nccl_net_props_v11 v11;
+	struct nccl_net_props_v12 v12;
+	int ndev = 0;
+
+	(void)state;
+	assert_int_equal(ncclNetPlugin_v8.init(quiet_logger), ncclSuccess);
+	assert_int_equal(ncclNetPlugin_v12.devices(&ndev), ncclSuccess);
+	assert_int_equal(ndev, 4);
+	assert_int_equal(ncclNetPlugin_v12.getProperties(3, &v12), ncclSuccess);
+	assert_int_equal(v12.vProps.ndevs, 8);
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(v12.vProps.devs[i], 10 + i);
+	/* More than the older structs hold: what follows in them stays whole. */
+	assert_int_equal(ncclNetPlugin_v9.getProperties(3, &v9), ncclSuccess);
+	assert_int_equal(v9.vProps.ndevs, 4);
+	assert_int_equal(v9.vProps.devs[3], 13);
+	assert_int_equal(v9.maxP2pBytes, 1ull << 36);
+	assert_int_equal(ncclNetPlugin_v11.getProperties(3, &v11), ncclSuccess);
+	assert_int_equal(v11.vProps.ndevs, 4);
+	assert_int_equal(v11.maxP2pBytes, 1ull << 36);
+}
+
+/* NCCL sets no more than ndevs entries. */
+#define MERGE(version, vprops, most_)                                                              \
+	do {                                                                                       \
+		struct vprops parts;                                                               \
+		int dev = 0;                                                                       \
+                                                                                                   \
+		memset(&parts, 0xa5, sizeof(parts));                                               \
+		parts.ndevs = 2;                                                                   \
+		parts.devs[0] = 7;                                                                 \
+		parts.devs[1] = version;                                                           \
+		fake.rc = 0;                                                                       \
+		assert_int_equal(ncclNetPlugin_v##version.makeVDevice(&dev, &parts), ncclSuccess); \
+		assert_int_equal(dev, 42);                                                         \
+		assert_int_equal(fake.cnt, 2);                                                     \
+		assert_int_equal(fake.most, most_);                                                \
+		assert_int_equal(fake.merged[0], 7);                                               \
+		assert_int_equal(fake.merged[1], version);                                         \
+		fake.rc = -EOPNOTSUPP;                                                             \
+		dev = -3;                                                                          \
+		assert_int_equal(ncclNetPlugin_v##version.makeVDevice(&dev, &parts),               \
+				 ncclInvalidUsage);                                                \
+		assert_int_equal(dev, -3);                                                         \
+	} while (0)
+
+static void devices_are_merged_in_every_version_that_can(void **state)
+{
+	(void)state;
+	assert_int_equal(ncclNetPlugin_v8.init(quiet_logger), ncclSuccess);
+	MERGE(9, nccl_net_vdev_props_v9, 4);
+	MERGE(10, nccl_net_vdev_props_v9, 4);
+	MERGE(11, nccl_net_vdev_props_v9, 4);
+	MERGE(12, nccl_net_vdev_props_v12, 8);
 }
 
 static void not_now_is_success_with_nothing(void **state)
@@ -326,6 +403,19 @@ static void not_now_is_success_with_nothing(void **state)
 	assert_null(out);
 }
 
+static void a_failed_connection_leaves_the_comm_alone(void **state)
+{
+	void *out = an_object;
+
+	(void)state;
+	assert_int_equal(ncclNetPlugin_v8.init(quiet_logger), ncclSuccess);
+	fake.rc = -ECONNREFUSED;
+	assert_int_equal(ncclNetPlugin_v12.accept(an_object, &out, NULL), ncclRemoteError);
+	assert_ptr_equal(out, an_object);
+	assert_int_equal(ncclNetPlugin_v9.connect(0, an_object, &out, NULL), ncclRemoteError);
+	assert_ptr_equal(out, an_object);
+}
+
 static void errors_come_out_as_nccls_codes(void **state)
 {
 	int done = 1;
@@ -341,6 +431,8 @@ static void errors_come_out_as_nccls_codes(void **state)
 	fake.rc = -ENETDOWN;
 	assert_int_equal(ncclNetPlugin_v12.test(an_object, &done, NULL), ncclSystemError);
 	fake.rc = -EADDRNOTAVAIL;
+	assert_int_equal(ncclNetPlugin_v12.test(an_object, &done, NULL), ncclSystemError);
+	fake.rc = -ENOSPC;
 	assert_int_equal(ncclNetPlugin_v12.test(an_object, &done, NULL), ncclSystemError);
 	fake.rc = -12345;
 	assert_int_equal(ncclNetPlugin_v12.test(an_object, &done, NULL), ncclInternalError);
@@ -543,7 +635,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(properties_are_whole_in_every_version, reset_fake),
+		cmocka_unit_test_setup(a_merged_nic_names_its_parts, reset_fake),
+		cmocka_unit_test_setup(devices_are_merged_in_every_version_that_can, reset_fake),
 		cmocka_unit_test_setup(not_now_is_success_with_nothing, reset_fake),
+		cmocka_unit_test_setup(a_failed_connection_leaves_the_comm_alone, reset_fake),
 		cmocka_unit_test_setup(errors_come_out_as_nccls_codes, reset_fake),
 		cmocka_unit_test_setup(only_v9_and_later_know_optional_receives, reset_fake),
 		cmocka_unit_test_setup(int_sizes_are_checked, reset_fake),
