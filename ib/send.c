@@ -247,7 +247,7 @@ static int post_stripe(struct sxt_send_end *end, const struct message *message,
 /* More than one write. Nothing is posted before there is room for all of it. */
 static SXT_NOINLINE int post_cut(struct sxt_send_end *end, const struct message *message)
 {
-	struct cut cut;
+	struct cut cut = {0}; /* gcc at -O2 does not see that it is written where it is used */
 	uint32_t i;
 	int rc = cut_make(end, message, &cut);
 
