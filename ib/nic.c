@@ -97,9 +97,36 @@ static void publish(struct sxt_ib *ib, struct sxt_nic *nic)
 	atomic_store_explicit(&ib->nics_cnt, nic->dev + 1, memory_order_release);
 }
 
+/* FNV-1a over the ports' names. */
+static uint64_t hash_ports(const struct sxt_ib *ib)
+{
+	uint64_t hash = 0xcbf29ce484222325ull;
+
+	for (int i = 0; i < ib->ports_cnt; i++) {
+		const char *at = ib->ports[i]->name;
+
+		do {
+			hash = (hash ^ (uint8_t)*at) * 0x100000001b3ull;
+		} while (*at++ != '\0');
+	}
+	return hash;
+}
+
+/* Lists about other ports mean nothing here. */
+static void adopt_merges(struct sxt_ib *ib)
+{
+	uint64_t hash = hash_ports(ib);
+
+	if (ib->merges == NULL || ib->merges->ports_hash == hash)
+		return;
+	ib->merges->ports_hash = hash;
+	ib->merges->cnt = 0;
+}
+
 int sxt_nics_open(struct sxt_ib *ib)
 {
 	pthread_mutex_init(&ib->nics_lock, NULL);
+	adopt_merges(ib);
 	for (int i = 0; i < ib->ports_cnt && i < SXT_NICS_MAX; i++) {
 		struct sxt_nic *nic = create(i, "listing the NICs");
 
@@ -138,9 +165,93 @@ int sxt_ib_nics_cnt(const struct sxt_ib *ib)
 	return atomic_load_explicit(&ib->nics_cnt, memory_order_acquire);
 }
 
-int sxt_ib_nic(const struct sxt_ib *ib, int dev, const char *what, struct sxt_nic **out)
+static void announce(const struct sxt_nic *nic)
 {
-	int cnt = sxt_ib_nics_cnt(ib);
+	char parts[1024] = "";
+	bool is_uneven = false;
+	size_t used = 0;
+
+	for (uint32_t i = 0; i < nic->ports_cnt && used < sizeof(parts); i++) {
+		const struct sxt_port *port = nic->ports[i];
+
+		used += (size_t)snprintf(parts + used, sizeof(parts) - used, "%s%s (%u Gb/s)",
+					 i > 0 ? ", " : "", port->label, port->speed_mbps / 1000);
+		is_uneven = is_uneven || port->speed_mbps != nic->ports[0]->speed_mbps;
+	}
+	SXT_LOG(SXT_LOG_INFO, "NIC %d: %s merges %s: %u Gb/s%s", nic->dev, nic->name, parts,
+		nic->speed_mbps / 1000, is_uneven ? "; their speeds differ" : "");
+}
+
+/* The physical NICs, one per port, come first. */
+static int physical_cnt(const struct sxt_ib *ib)
+{
+	return ib->ports_cnt < SXT_NICS_MAX ? ib->ports_cnt : SXT_NICS_MAX;
+}
+
+/* The caller holds nics_lock. @nic: just merged. A list unlike the one kept voids those after it.
+ */
+static void remember(const struct sxt_ib *ib, const struct sxt_nic *nic)
+{
+	struct sxt_merges *merges = ib->merges;
+	int at = nic->dev - physical_cnt(ib);
+	bool is_known;
+
+	if (merges == NULL)
+		return;
+	is_known = at < merges->cnt && merges->lists[at].devs_cnt == (int)nic->ports_cnt &&
+		   memcmp(merges->lists[at].devs, nic->devs, sizeof(nic->devs)) == 0;
+	if (is_known)
+		return;
+	merges->lists[at].devs_cnt = (int)nic->ports_cnt;
+	memcpy(merges->lists[at].devs, nic->devs, sizeof(nic->devs));
+	merges->cnt = at + 1;
+}
+
+/* The caller holds nics_lock. @devs: checked. */
+static int merge(struct sxt_ib *ib, const int *devs, int cnt, struct sxt_nic **out)
+{
+	const struct sxt_nic *first = ib->nics[devs[0]];
+	struct sxt_nic *nic;
+	int dev = sxt_ib_nics_cnt(ib);
+
+	if (dev == SXT_NICS_MAX) {
+		SXT_LOG(SXT_LOG_ERROR, "merging NICs: there are %d, which is all that NCCL numbers",
+			dev);
+		return -ENOBUFS;
+	}
+	nic = create(dev, "merging NICs");
+	if (nic == NULL)
+		return -ENOMEM;
+	for (int i = 0; i < cnt; i++)
+		add_port(nic, ib->nics[devs[i]]->ports[0], devs[i]);
+	set_name(nic);
+	memcpy(nic->pci_path, first->pci_path, sizeof(nic->pci_path));
+	nic->port_num = first->port_num;
+	publish(ib, nic);
+	announce(nic);
+	remember(ib, nic);
+	*out = nic;
+	return 0;
+}
+
+/* Merged in a transport before this one: make them again up to a number. */
+static void merge_again(struct sxt_ib *ib, int dev)
+{
+	struct sxt_merges *merges = ib->merges;
+	struct sxt_nic *nic;
+	int rc = 0;
+	int at;
+
+	pthread_mutex_lock(&ib->nics_lock);
+	at = sxt_ib_nics_cnt(ib) - physical_cnt(ib);
+	for (; rc == 0 && at <= dev - physical_cnt(ib) && at < merges->cnt; at++)
+		rc = merge(ib, merges->lists[at].devs, merges->lists[at].devs_cnt, &nic);
+	pthread_mutex_unlock(&ib->nics_lock);
+}
+
+int sxt_ib_nic(struct sxt_ib *ib, int dev, const char *what, struct sxt_nic **out)
+{
+	int cnt;
 
 	if (ib->pid != getpid()) {
 		SXT_LOG(SXT_LOG_ERROR,
@@ -149,6 +260,9 @@ int sxt_ib_nic(const struct sxt_ib *ib, int dev, const char *what, struct sxt_ni
 			what, (int)ib->pid);
 		return -EINVAL;
 	}
+	if (dev >= sxt_ib_nics_cnt(ib) && ib->merges != NULL)
+		merge_again(ib, dev);
+	cnt = sxt_ib_nics_cnt(ib);
 	if (dev < 0 || dev >= cnt) {
 		SXT_LOG(SXT_LOG_ERROR, "%s: there is no NIC %d, they are 0..%d", what, dev,
 			cnt - 1);
@@ -194,7 +308,7 @@ static int check_cnt(const struct sxt_ib *ib, int cnt, int most)
 	return 0;
 }
 
-static int find_members(const struct sxt_ib *ib, const int *devs, int cnt,
+static int find_members(struct sxt_ib *ib, const int *devs, int cnt,
 			struct sxt_nic *members[SXT_NIC_DEVS_MAX])
 {
 	for (int i = 0; i < cnt; i++) {
@@ -266,48 +380,6 @@ static struct sxt_nic *find_merged(const struct sxt_ib *ib, const int *devs, int
 	return NULL;
 }
 
-static void announce(const struct sxt_nic *nic)
-{
-	char parts[1024] = "";
-	bool is_uneven = false;
-	size_t used = 0;
-
-	for (uint32_t i = 0; i < nic->ports_cnt && used < sizeof(parts); i++) {
-		const struct sxt_port *port = nic->ports[i];
-
-		used += (size_t)snprintf(parts + used, sizeof(parts) - used, "%s%s (%u Gb/s)",
-					 i > 0 ? ", " : "", port->label, port->speed_mbps / 1000);
-		is_uneven = is_uneven || port->speed_mbps != nic->ports[0]->speed_mbps;
-	}
-	SXT_LOG(SXT_LOG_INFO, "NIC %d: %s merges %s: %u Gb/s%s", nic->dev, nic->name, parts,
-		nic->speed_mbps / 1000, is_uneven ? "; their speeds differ" : "");
-}
-
-/* The caller holds nics_lock. */
-static int merge(struct sxt_ib *ib, struct sxt_nic *const *members, int cnt, struct sxt_nic **out)
-{
-	struct sxt_nic *nic;
-	int dev = sxt_ib_nics_cnt(ib);
-
-	if (dev == SXT_NICS_MAX) {
-		SXT_LOG(SXT_LOG_ERROR, "merging NICs: there are %d, which is all that NCCL numbers",
-			dev);
-		return -ENOBUFS;
-	}
-	nic = create(dev, "merging NICs");
-	if (nic == NULL)
-		return -ENOMEM;
-	for (int i = 0; i < cnt; i++)
-		add_port(nic, members[i]->ports[0], members[i]->dev);
-	set_name(nic);
-	memcpy(nic->pci_path, members[0]->pci_path, sizeof(nic->pci_path));
-	nic->port_num = members[0]->port_num;
-	publish(ib, nic);
-	announce(nic);
-	*out = nic;
-	return 0;
-}
-
 int sxt_ib_merge(struct sxt_ib *ib, const int *devs, int cnt, int most, int *dev_out)
 {
 	struct sxt_nic *members[SXT_NIC_DEVS_MAX];
@@ -323,7 +395,7 @@ int sxt_ib_merge(struct sxt_ib *ib, const int *devs, int cnt, int most, int *dev
 	pthread_mutex_lock(&ib->nics_lock);
 	nic = cnt == 1 ? members[0] : find_merged(ib, devs, cnt);
 	if (nic == NULL)
-		rc = merge(ib, members, cnt, &nic);
+		rc = merge(ib, devs, cnt, &nic);
 	pthread_mutex_unlock(&ib->nics_lock);
 	if (rc == 0)
 		*dev_out = nic->dev;

@@ -17,6 +17,21 @@
 
 _Static_assert(SXT_NIC_DEVS_MAX == SXT_PORTS_MAX, "each member of a NIC is one port");
 
+/*
+ * What was merged, kept by the process beyond a transport's life: NCCL merges once per load of the
+ * plugin and goes on using the numbers when the last communicator, and the transport with it, has
+ * ended and another begins (NCCL_NET_PLUGIN_REF_COUNT). The lists stand in the order of the
+ * numbers, so the transport that comes next can make the same NICs again. Under nics_lock.
+ */
+struct sxt_merges {
+	uint64_t ports_hash; /* of the ports that the lists are about */
+	int cnt;
+	struct {
+		int devs_cnt;
+		int devs[SXT_NIC_DEVS_MAX];
+	} lists[SXT_NICS_MAX];
+};
+
 /* Constant once it is in the table, but for the registrations. */
 struct sxt_nic {
 	struct sxt_port *ports[SXT_PORTS_MAX];
@@ -50,12 +65,12 @@ SXT_MUST_CHECK int sxt_nics_open(struct sxt_ib *ib);
 void sxt_nics_close(struct sxt_ib *ib);
 
 /**
- * sxt_ib_nic() - the NIC that NCCL numbers as a device.
+ * sxt_ib_nic() - the NIC that NCCL numbers as a device; one that was merged in an earlier
+ * transport of the process is made again.
  * @ib: the transport. @dev: NCCL's number. @what: the call, for the message.
  * @out: set on success. Thread: any. Return: 0, or -EINVAL for a number that is no NIC or in a
  * forked child (logged).
  */
-SXT_MUST_CHECK int sxt_ib_nic(const struct sxt_ib *ib, int dev, const char *what,
-			      struct sxt_nic **out);
+SXT_MUST_CHECK int sxt_ib_nic(struct sxt_ib *ib, int dev, const char *what, struct sxt_nic **out);
 
 #endif

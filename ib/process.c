@@ -34,6 +34,7 @@ int sxt_ib_create(const struct sxt_ib_parts *parts, struct sxt_ib **out)
 	ib->sys = parts->sys;
 	ib->config = parts->config;
 	ib->verbs = parts->verbs;
+	ib->merges = parts->merges;
 	ib->pid = getpid();
 	sxt_list_init(&ib->devices);
 	if (gethostname(ib->host, sizeof(ib->host) - 1) != 0)
@@ -67,10 +68,11 @@ void sxt_ib_destroy(struct sxt_ib *ib)
 	free(ib);
 }
 
-/* What the singleton owns besides the transport. */
+/* What the singleton owns besides the transport; the merges outlive it. */
 struct own_parts {
 	struct sxt_config config;
 	struct sxt_verbs verbs;
+	struct sxt_merges merges;
 };
 
 static struct own_parts own;
@@ -110,6 +112,7 @@ static int make_singleton(void)
 		.sys = &sxt_sys_host,
 		.config = &own.config,
 		.verbs = &own.verbs,
+		.merges = &own.merges,
 	};
 	int rc = load_own();
 

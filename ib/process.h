@@ -32,6 +32,7 @@ struct sxt_ib {
 	pthread_mutex_t nics_lock; /* adding NICs; leaf */
 	struct sxt_nic
 		*nics[SXT_NICS_MAX]; /* what NCCL numbers as devices, never changed once in */
+	struct sxt_merges *merges;   /* or NULL: none are kept */
 	_Atomic int nics_cnt; /* release publishes the NIC before, acquire reads it: no lock */
 	char left_out[768];   /* which ports are not among them and why, for when none is left */
 	struct sxt_watcher *watcher;
@@ -42,7 +43,8 @@ struct sxt_ib_parts {
 	const struct sxt_sys *sys;
 	const struct sxt_config *config;
 	const struct sxt_verbs *verbs;
-	bool is_manual; /* no watcher thread: the caller runs sxt_watcher_step() */
+	struct sxt_merges *merges; /* kept from transport to transport; NULL is fine */
+	bool is_manual;            /* no watcher thread: the caller runs sxt_watcher_step() */
 };
 
 /**

@@ -270,6 +270,52 @@ static void the_table_ends_at_nccls(void **state)
 	assert_int_equal(dev, 127);
 }
 
+static void start_with(struct sxt_merges *merges)
+{
+	const struct sxt_ib_parts parts = {
+		.sys = &rig.sys,
+		.config = &rig.config,
+		.verbs = &rig.verbs,
+		.merges = merges,
+		.is_manual = true,
+	};
+
+	sxt_ib_destroy(rig.ibs[0]);
+	rig.ibs[0] = NULL;
+	assert_int_equal(sxt_ib_create(&parts, &rig.ibs[0]), 0);
+	assert_int_equal(sxt_ib_nics_cnt(rig.ibs[0]), rig.ibs[0]->ports_cnt);
+}
+
+static void numbers_outlive_the_transport(void **state)
+{
+	static const int devs[] = {0, 1, 2, 3};
+	static struct sxt_merges merges;
+	struct sxt_nic_props props;
+
+	(void)state;
+	memset(&merges, 0, sizeof(merges));
+	start_with(&merges);
+	assert_int_equal(merge(devs, 2), 8);
+	assert_int_equal(merge(devs + 2, 2), 9);
+	/* NCCL goes on with the numbers it has, ... */
+	start_with(&merges);
+	assert_string_equal(props_of(9).name, "sxt_fake_2+fake_3");
+	assert_string_equal(props_of(8).name, "sxt_fake_0+fake_1");
+	assert_int_equal(sxt_ib_nic_props(rig.ibs[0], 10, &props), -EINVAL);
+	/* ... or merges anew, alike ... */
+	start_with(&merges);
+	assert_int_equal(merge(devs, 2), 8);
+	assert_string_equal(props_of(9).name, "sxt_fake_2+fake_3");
+	/* ... or not: then what came later is void. */
+	start_with(&merges);
+	assert_int_equal(merge(devs, 4), 8);
+	assert_int_equal(sxt_ib_nic_props(rig.ibs[0], 9, &props), -EINVAL);
+	/* With other ports the numbers mean nothing. */
+	rig_set(&rig.config.ib_hca, "^fake_7");
+	start_with(&merges);
+	assert_int_equal(sxt_ib_nic_props(rig.ibs[0], 7, &props), -EINVAL);
+}
+
 static int remove_entry(const char *path, const struct stat *stat, int flag, struct FTW *walk)
 {
 	(void)stat;
@@ -526,6 +572,7 @@ int main(void)
 		NIC_TEST(infiniband_and_roce_stay_apart),
 		NIC_TEST(merging_can_be_forbidden),
 		NIC_TEST(the_table_ends_at_nccls),
+		NIC_TEST(numbers_outlive_the_transport),
 		NIC_TEST(the_functions_of_a_card_are_its_ports),
 		NIC_TEST(virtual_functions_can_be_kept_apart),
 		NIC_TEST(the_order_is_by_pci_path_or_the_librarys),
