@@ -147,7 +147,7 @@ int sxt_attempt_fail(struct sxt_attempt *attempt, int rc, const char *fmt, ...)
 	va_end(args);
 	SXT_LOG(SXT_LOG_ERROR, "%s %s on port %s: %s (%s)",
 		is_connecting(attempt) ? "connect to" : "accept from", peer.name,
-		attempt->nic->ports[0]->label, text, sxt_strerror(rc));
+		attempt->nic->label, text, sxt_strerror(rc));
 	pthread_mutex_lock(&watcher->lock);
 	tell_peer(attempt, rc, text);
 	pthread_mutex_unlock(&watcher->lock);
@@ -180,8 +180,8 @@ static int hand_over(struct sxt_attempt *attempt, struct sxt_conn **out)
 		return sxt_attempt_fail(attempt, -ECONNRESET, "%s", why);
 	SXT_LOG(SXT_LOG_DEBUG, "%s %s on port %s: qp 0x%x to qp 0x%x, %u paths",
 		is_connecting(attempt) ? "connected to" : "accepted", conn->peer_name,
-		attempt->nic->ports[0]->label, conn->paths[0].local.path.qpn,
-		conn->paths[0].peer.qpn, conn->paths_cnt);
+		attempt->nic->label, conn->paths[0].local.path.qpn, conn->paths[0].peer.qpn,
+		conn->paths_cnt);
 	/* The connection owns its private context from here on. */
 	attempt->owns_ctx = false;
 	attempt->conn = NULL;
@@ -211,7 +211,7 @@ static int check_time(struct sxt_attempt *attempt)
 		"%s %s on port %s: waiting for %s since %u s; gives up at %u s "
 		"(SEXTANT_CONNECT_TIMEOUT), continuing",
 		is_connecting(attempt) ? "connect to" : "accept from", peer.name,
-		attempt->nic->ports[0]->label, waits_for, (uint32_t)(spent_ns / SXT_NS_PER_SEC),
+		attempt->nic->label, waits_for, (uint32_t)(spent_ns / SXT_NS_PER_SEC),
 		attempt->ib->config->connect_timeout_s);
 	return -EAGAIN;
 }

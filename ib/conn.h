@@ -122,11 +122,11 @@ SXT_ASSERT_LINE(struct sxt_conn, nic);
 
 /**
  * sxt_conn_label() - the local NIC, for messages.
- * @conn: the connection. Return: "mlx5_0".
+ * @conn: the connection. Return: "mlx5_0", "mlx5_0+mlx5_1".
  */
 static inline const char *sxt_conn_label(const struct sxt_conn *conn)
 {
-	return conn->nic->ports[0]->label;
+	return conn->nic->label;
 }
 
 /**

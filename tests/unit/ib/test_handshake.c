@@ -82,6 +82,31 @@ static void what_is_written_is_read(void **state)
 	assert_string_equal(facts.text, "not today");
 }
 
+static void a_frame_carries_every_path(void **state)
+{
+	struct sxt_wire_path path = good_path;
+
+	(void)state;
+	sxt_frame_begin(&frame, SXT_FRAME_CONNECT, 0, 1);
+	for (uint32_t i = 0; i < SXT_PATHS_MAX; i++) {
+		path.qpn = 100 + i;
+		sxt_frame_add(&frame, SXT_TLV_PATH, &path, sizeof(path));
+	}
+	assert_int_equal(read_back(), 0);
+	assert_int_equal(facts.paths_cnt, SXT_PATHS_MAX);
+	for (uint32_t i = 0; i < SXT_PATHS_MAX; i++)
+		assert_int_equal(facts.paths[i].qpn, 100 + i);
+	sxt_frame_add(&frame, SXT_TLV_PATH, &path, sizeof(path));
+	assert_int_equal(read_back(), -EBADMSG);
+	assert_non_null(strstr(why, "more than 64 paths"));
+	/* Any of them may make no sense. */
+	sxt_frame_begin(&frame, SXT_FRAME_CONNECT, 0, 1);
+	sxt_frame_add(&frame, SXT_TLV_PATH, &good_path, sizeof(good_path));
+	path.qpn = 0;
+	sxt_frame_add(&frame, SXT_TLV_PATH, &path, sizeof(path));
+	assert_int_equal(read_back(), -EBADMSG);
+}
+
 static void unknown_records_are_skipped(void **state)
 {
 	(void)state;
@@ -252,6 +277,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_written_is_read),
+		cmocka_unit_test(a_frame_carries_every_path),
 		cmocka_unit_test(unknown_records_are_skipped),
 		cmocka_unit_test(what_does_not_fit_is_left_out_whole),
 		cmocka_unit_test(strangers_versions_and_lengths_are_told_apart),
