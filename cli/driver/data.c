@@ -81,7 +81,7 @@ static bool same(const void *a, const void *b, size_t bytes)
 		size_t wrong = 0;                                                               \
 												\
 		for (size_t i = 0; i < cnt; i++) {                                              \
-			type want = expected_##name(i, e);                                      \
+			type want = expected_##name(e->first_element + i, e);                                 \
 												\
 			if (same(&d[i], &want, sizeof(want)))                              \
 				continue;                                                       \

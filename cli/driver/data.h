@@ -19,6 +19,7 @@ struct sxt_drv_expect {
 	int ranks_cnt; /* 1: that rank's data as they are */
 	uint32_t iteration;
 	enum sxt_drv_op op;
+	size_t first_element; /* number of the buffer's element 0 in those ranks' data */
 };
 
 struct sxt_drv_type {

@@ -21,7 +21,7 @@ static void a_flipped_bit_is_one_wrong_element_in_every_type(void **state)
 	(void)state;
 	for (size_t i = 0; i < sxt_drv_types_cnt; i++) {
 		const struct sxt_drv_type *type = &sxt_drv_types[i];
-		const struct sxt_drv_expect expect = {3, 1, 9, SXT_DRV_SUM};
+		const struct sxt_drv_expect expect = {3, 1, 9, SXT_DRV_SUM, 0};
 		size_t first = 0;
 
 		type->fill(data, 0, CNT, 3, 9);
@@ -33,6 +33,23 @@ static void a_flipped_bit_is_one_wrong_element_in_every_type(void **state)
 			data[41 * type->bytes + bit / 8] ^= (uint8_t)(1u << bit % 8);
 		}
 	}
+}
+
+static void a_buffer_may_begin_in_the_middle_of_the_data(void **state)
+{
+	const struct sxt_drv_type *type = sxt_drv_type_find("int32");
+	const struct sxt_drv_expect expect = {.first_rank = 3,
+					      .ranks_cnt = 1,
+					      .iteration = 9,
+					      .first_element = 70};
+	_Alignas(16) uint8_t data[CNT * 8];
+	size_t first = 0;
+
+	(void)state;
+	type->fill(data, 70, CNT, 3, 9);
+	assert_int_equal(type->check(data, CNT, &expect, &first), 0);
+	type->fill(data, 0, CNT, 3, 9);
+	assert_true(type->check(data, CNT, &expect, &first) > CNT / 2);
 }
 
 /* Share of elements that two fills have in common by chance, in percent. */
@@ -68,7 +85,7 @@ static void reductions_give_what_check_expects(void **state)
 	for (size_t i = 0; i < sxt_drv_types_cnt * SXT_DRV_OPS_CNT; i++) {
 		const struct sxt_drv_type *type = &sxt_drv_types[i / SXT_DRV_OPS_CNT];
 		const enum sxt_drv_op op = (enum sxt_drv_op)(i % SXT_DRV_OPS_CNT);
-		const struct sxt_drv_expect expect = {0, 4, 5, op};
+		const struct sxt_drv_expect expect = {0, 4, 5, op, 0};
 		size_t first = 0;
 
 		type->fill(sum, 0, CNT, 2, 5);
@@ -130,6 +147,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_flipped_bit_is_one_wrong_element_in_every_type),
+		cmocka_unit_test(a_buffer_may_begin_in_the_middle_of_the_data),
 		cmocka_unit_test(other_ranks_iterations_and_places_look_different),
 		cmocka_unit_test(reductions_give_what_check_expects),
 		cmocka_unit_test(lines_carry_data_and_are_ready_with_the_last_flag),
