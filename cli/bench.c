@@ -47,9 +47,8 @@ static void clear_progress(struct bench_rank *rank)
 
 static void show_progress(void *arg)
 {
-	/* The only job with a tick is the bench's; its rank hangs on the run. */
-	struct sxt_drv_bench *bench = arg;
-	struct bench_rank *rank = SXT_CONTAINER_OF(bench->run, struct bench_rank, session.run);
+	struct bench_rank *rank = arg;
+	struct sxt_drv_bench *bench = rank->session.comms[0].bench;
 	uint64_t now_ns = sxt_sys_host.now_ns();
 
 	if (rank->place->rank != 0 || isatty(STDERR_FILENO) == 0 ||
@@ -75,12 +74,21 @@ static int meet(struct bench_rank *rank)
 	return 0;
 }
 
+static uint64_t pattern_number(const struct sxt_drv_pattern *pattern)
+{
+	uint64_t number = 0;
+
+	while (sxt_drv_patterns[number] != pattern)
+		number++;
+	return number;
+}
+
 /* FNV-1a by words over what the ranks must agree on, or they would wait for each other's data for
  * ever. */
 static uint32_t hash_options(const struct bench_options *o)
 {
 	const uint64_t fields[] = {
-		(uint64_t)(o->spec.pattern - sxt_drv_patterns),
+		pattern_number(o->spec.pattern),
 		(uint64_t)(o->spec.proto - sxt_drv_protos),
 		(uint64_t)(o->spec.type - sxt_drv_types),
 		(uint64_t)o->spec.op,
@@ -94,6 +102,8 @@ static uint32_t hash_options(const struct bench_options *o)
 		(uint64_t)o->iterations,
 		(uint64_t)o->warmups,
 		(uint64_t)o->checks,
+		(uint64_t)o->use.comms,
+		(uint64_t)o->use.oob,
 	};
 	uint32_t hash = 2166136261u;
 
@@ -135,6 +145,7 @@ static int introduce(struct bench_rank *rank)
 		snprintf(rank->info.host, sizeof(rank->info.host), "%s", host);
 	rank->info.pid = (int32_t)getpid();
 	rank->info.abi = rank->session.run.net->abi;
+	rank->info.max_recvs = rank->session.props.max_recvs;
 	rank->info.options_hash = hash_options(rank->options);
 	rank->info.speed_mbps = rank->session.props.speed_mbps;
 	snprintf(rank->info.device, sizeof(rank->info.device), "%s", rank->session.props.name);
@@ -148,29 +159,60 @@ static int introduce(struct bench_rank *rank)
 	return compare_ranks(rank);
 }
 
+/* Where the user says nothing: as many channels per connection as every device can group. */
+static struct sxt_drv_bench_spec complete_spec(const struct bench_rank *rank)
+{
+	struct sxt_drv_bench_spec spec = rank->options->spec;
+
+	if (spec.group > 0)
+		return spec;
+	spec.group = 1;
+	if (!spec.pattern->shares_comms)
+		return spec;
+	spec.group = spec.channels < SXT_DRV_LANES_MAX ? spec.channels : SXT_DRV_LANES_MAX;
+	for (int i = 0; i < rank->place->ranks; i++) {
+		if (rank->infos[i].max_recvs < spec.group)
+			spec.group = rank->infos[i].max_recvs;
+	}
+	spec.group = spec.group > 0 ? spec.group : 1;
+	return spec;
+}
+
 static int work(struct bench_rank *rank, size_t bytes, int iterations)
 {
-	rank->session.bench->bytes = bytes;
-	rank->session.bench->iterations = iterations;
 	rank->shown_ns = sxt_sys_host.now_ns();
-	return iterations == 0
-		       ? 0
-		       : sxt_drv_run_on(&rank->session.run, &rank->session.progress,
-					sxt_drv_bench_work, rank->session.bench, show_progress);
+	return sxt_drv_session_work(&rank->session, bytes, iterations, show_progress, rank);
+}
+
+/* Data that no other communicator and no other iteration has. */
+static uint32_t data_number(const struct bench_rank *rank, uint32_t iteration, int comm)
+{
+	return iteration * (uint32_t)rank->options->use.comms + (uint32_t)comm;
+}
+
+static void fill(struct bench_rank *rank, size_t bytes, uint32_t iteration)
+{
+	for (int i = 0; i < rank->options->use.comms; i++)
+		sxt_drv_bench_fill(rank->session.comms[i].bench, bytes,
+				   data_number(rank, iteration, i));
 }
 
 static int check_size(struct bench_rank *rank, size_t bytes, uint32_t *pattern,
 		      struct outcome *outcome)
 {
 	sxt_drv_session_doing(&rank->session, "running checked iterations");
-	for (int i = 0; i < rank->options->checks; i++) {
+	for (int i = 0; i < rank->options->checks * rank->options->use.comms; i++) {
+		int comm = i % rank->options->use.comms;
 		size_t first = 0;
 		size_t wrong;
 
-		sxt_drv_bench_fill(rank->session.bench, bytes, ++*pattern);
-		if (work(rank, bytes, 1) != 0)
-			return -EIO;
-		wrong = sxt_drv_bench_check(rank->session.bench, bytes, *pattern, &first);
+		if (comm == 0) {
+			fill(rank, bytes, ++*pattern);
+			if (work(rank, bytes, 1) != 0)
+				return -EIO;
+		}
+		wrong = sxt_drv_bench_check(rank->session.comms[comm].bench, bytes,
+					    data_number(rank, *pattern, comm), &first);
 		if (wrong > 0 && outcome->wrong == 0)
 			outcome->first_wrong = first;
 		outcome->wrong += wrong;
@@ -202,7 +244,7 @@ static int measure_size(struct bench_rank *rank, size_t bytes, uint32_t *pattern
 	struct outcome own = {0};
 	struct bench_row row = {.bytes = bytes};
 
-	sxt_drv_bench_fill(rank->session.bench, bytes, ++*pattern);
+	fill(rank, bytes, ++*pattern);
 	sxt_drv_session_doing(&rank->session, "warming up");
 	if (work(rank, bytes, rank->options->warmups) != 0 ||
 	    sxt_drv_run_barrier(&rank->session.run) != 0)
@@ -210,7 +252,11 @@ static int measure_size(struct bench_rank *rank, size_t bytes, uint32_t *pattern
 	sxt_drv_session_doing(&rank->session, "running timed iterations");
 	if (work(rank, bytes, rank->options->iterations) != 0)
 		return -EIO;
-	own.elapsed_ns = rank->session.bench->elapsed_ns;
+	for (int i = 0; i < rank->options->use.comms; i++) {
+		uint64_t elapsed_ns = rank->session.comms[i].bench->elapsed_ns;
+
+		own.elapsed_ns = elapsed_ns > own.elapsed_ns ? elapsed_ns : own.elapsed_ns;
+	}
 	if (check_size(rank, bytes, pattern, &own) != 0)
 		return -EIO;
 	sxt_drv_session_doing(&rank->session, "gathering results");
@@ -253,9 +299,14 @@ static int measure_all(struct bench_rank *rank)
 		rank->reporting = true;
 	}
 	do {
-		/* Whole elements only, as nccl-tests does. */
-		size_t whole = bytes / o->spec.type->bytes * o->spec.type->bytes;
+		/* Whole elements in every part; nccl-tests rounds parts to 16 bytes besides. */
+		size_t parts = (size_t)rank->place->ranks;
+		size_t unit = o->spec.type->bytes;
+		size_t whole;
 
+		if (o->spec.pattern->parts_in || o->spec.pattern->parts_out)
+			unit *= parts;
+		whole = bytes / unit * unit;
 		rc = measure_size(rank, whole, &pattern, outcomes);
 	} while (rc == 0 && next_size(o, &bytes));
 	clear_progress(rank);
@@ -265,13 +316,16 @@ static int measure_all(struct bench_rank *rank)
 
 static int live(struct bench_rank *rank)
 {
-	const struct bench_options *o = rank->options;
+	struct sxt_drv_bench_spec spec;
+	struct sxt_drv_use use = rank->options->use;
 
-	if (meet(rank) != 0 ||
-	    sxt_drv_session_open(&rank->session, o->plugin, o->abi, o->dev,
-				 rank->place->local_rank) != 0 ||
-	    introduce(rank) != 0 || sxt_drv_session_connect(&rank->session, &o->spec) != 0 ||
-	    measure_all(rank) != 0 || sxt_drv_session_close(&rank->session) != 0)
+	use.local_rank = rank->place->local_rank;
+	if (meet(rank) != 0 || sxt_drv_session_open(&rank->session, &use) != 0 ||
+	    introduce(rank) != 0)
+		return -EIO;
+	spec = complete_spec(rank);
+	if (sxt_drv_session_connect(&rank->session, &spec) != 0 || measure_all(rank) != 0 ||
+	    sxt_drv_session_close(&rank->session) != 0)
 		return -EIO;
 	/* Nobody leaves before all are through: a closed bootstrap means a dead rank. */
 	sxt_drv_session_doing(&rank->session, "waiting for all ranks to close");
@@ -371,6 +425,7 @@ static int rank_main(const struct sxt_drv_place *place, void *arg)
 				       rank->session.run.net);
 		rank->reporting = true;
 	}
+	rank->report.oob_rounds = sxt_drv_session_oob_rounds(&rank->session);
 	if (rank->reporting)
 		rc = sxt_bench_report_end(&rank->report, error);
 	destroy_rank(rank);
@@ -399,8 +454,7 @@ int sxt_cmd_bench(int argc, char **argv)
 		return SXT_EXIT_USAGE;
 	}
 	if (place.ranks < 2) {
-		fprintf(stderr, "sextant bench: a ring needs 2 ranks at least (got %d)\n",
-			place.ranks);
+		fprintf(stderr, "sextant bench: it takes 2 ranks at least (got %d)\n", place.ranks);
 		return SXT_EXIT_USAGE;
 	}
 	return rank_main(&place, &options);

@@ -12,7 +12,8 @@
 #include <stdio.h>
 
 struct bench_options {
-	struct sxt_drv_bench_spec spec;
+	struct sxt_drv_bench_spec spec; /* group 0: by the devices */
+	const char *algo;               /* as given; NULL: the pattern's first */
 	size_t min_bytes;
 	size_t max_bytes;
 	size_t step_bytes; /* 0: multiply */
@@ -20,11 +21,9 @@ struct bench_options {
 	int iterations;
 	int warmups;
 	int checks;
-	const char *plugin; /* NULL: look next to the program */
-	int abi;            /* 0: the newest */
-	int ranks;          /* 0: a launcher's environment */
+	struct sxt_drv_use use; /* but for local_rank */
+	int ranks;              /* 0: a launcher's environment */
 	int hosts;
-	const char *dev; /* index or name; NULL: by local rank */
 	const char *debug;
 	bool json;
 	unsigned int timeout_s;
@@ -38,6 +37,7 @@ struct bench_rank_info {
 	int32_t speed_mbps;
 	int32_t pid;
 	int32_t abi;
+	int32_t max_recvs;
 	uint32_t options_hash; /* of those that all ranks must have alike */
 };
 
@@ -59,6 +59,7 @@ struct bench_report {
 	char plugin_name[64];
 	int abi;
 	uint64_t wrong;
+	uint64_t oob_rounds; /* of this rank */
 	double busbw_sum;
 	int rows_cnt;
 };

@@ -13,12 +13,16 @@
 
 enum key {
 	KEY_PATTERN = 0x100,
+	KEY_ALGO,
 	KEY_PROTO,
 	KEY_CHANNELS,
 	KEY_GROUP,
 	KEY_DEPTH,
 	KEY_PLUGIN,
 	KEY_ABI,
+	KEY_PORTS,
+	KEY_COMMS,
+	KEY_OOB,
 	KEY_RANKS,
 	KEY_HOSTS,
 	KEY_DEV,
@@ -43,11 +47,14 @@ static const struct argp_option option_list[] = {
 	{"type", 0, NULL, OPTION_ALIAS, NULL, 1},
 	{"op", 'o', "OP", 0, "Of reductions: sum min max (sum)", 1},
 	{NULL, 0, NULL, 0, "What is run:", 2},
-	{"pattern", KEY_PATTERN, "NAME", 0, "sendrecv, all_reduce or ll (all_reduce)", 2},
+	{"pattern", KEY_PATTERN, "NAME", 0,
+	 "all_reduce, all_gather, reduce_scatter, alltoall, sendrecv or ll (all_reduce)", 2},
+	{"algo", KEY_ALGO, "NAME", 0, "ring or tree, of all_reduce (ring)", 2},
 	{"proto", KEY_PROTO, "NAME", 0,
 	 "simple, ll or ll128; ll128 needs a device that writes 128-byte lines in order", 2},
-	{"channels", KEY_CHANNELS, "N", 0, "Rings side by side (2)", 2},
-	{"group", KEY_GROUP, "N", 0, "Channels that share a connection, in grouped receives (1)",
+	{"channels", KEY_CHANNELS, "N", 0, "Rings or trees side by side (2; alltoall 8)", 2},
+	{"group", KEY_GROUP, "N", 0,
+	 "Channels that share a connection, in grouped receives (1; alltoall as many as it can)",
 	 2},
 	{"depth", KEY_DEPTH, "N", 0, "Slots per connection, 1 to 32 (as NCCL: 8, or 4 slices)", 2},
 	{"private", KEY_PRIVATE, NULL, 0, "Buffers in private memory instead of a shared mapping",
@@ -56,6 +63,10 @@ static const struct argp_option option_list[] = {
 	{"plugin", KEY_PLUGIN, "FILE", 0, "Any NCCL net plugin; a name as NCCL_NET_PLUGIN takes it",
 	 3},
 	{"abi", KEY_ABI, "N", 0, "Version of its table, 6 to 12 (the newest it has)", 3},
+	{"ports", KEY_PORTS, "N", 0, "Merge its first N devices, and use that one (1)", 3},
+	{"comms", KEY_COMMS, "N", 0, "Communicators in each rank, all at once (1)", 3},
+	{"oob", KEY_OOB, NULL, 0,
+	 "A further thread talks beside the data, as with NCCL_OOB_NET_ENABLE", 3},
 	{"dev", KEY_DEV, "DEV", 0, "Its device, by index or name (local rank, round robin)", 3},
 	{"ranks", KEY_RANKS, "N", 0, "Start N ranks on this machine (else a launcher's variables)",
 	 3},
@@ -160,10 +171,15 @@ static error_t parse_work(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case KEY_PATTERN:
-		o->spec.pattern = sxt_drv_pattern_find(arg);
+		o->spec.pattern = sxt_drv_pattern_find(arg, NULL);
 		if (o->spec.pattern == NULL)
-			argp_error(state, "--pattern: '%s' is none of sendrecv, all_reduce, ll",
+			argp_error(state,
+				   "--pattern: '%s' is none of all_reduce, all_gather, "
+				   "reduce_scatter, alltoall, sendrecv, ll",
 				   arg);
+		return 0;
+	case KEY_ALGO:
+		o->algo = arg;
 		return 0;
 	case KEY_PROTO:
 		o->spec.proto = sxt_drv_proto_find(arg);
@@ -187,16 +203,48 @@ static error_t parse_work(int key, char *arg, struct argp_state *state)
 	}
 }
 
+static void check_algo(struct bench_options *o, struct argp_state *state)
+{
+	const struct sxt_drv_pattern *pattern =
+		sxt_drv_pattern_find(o->spec.pattern->name, o->algo);
+
+	if (pattern == NULL)
+		argp_error(state,
+			   "--algo: '%s' is no algorithm of %s: all_reduce has ring and tree",
+			   o->algo, o->spec.pattern->name);
+	else
+		o->spec.pattern = pattern;
+}
+
+static void check_ports(const struct sxt_drv_use *use, struct argp_state *state)
+{
+	if (use->ports > 1 && use->dev != NULL)
+		argp_error(state, "--ports merges devices 0 to %d; --dev cannot choose others",
+			   use->ports - 1);
+	if (use->ports > 1 && use->abi != 0 && use->abi < 9)
+		argp_error(state,
+			   "--ports %d: net v%d cannot merge devices (makeVDevice came "
+			   "with v9)",
+			   use->ports, use->abi);
+	if (use->ports > 4 && use->abi != 0 && use->abi < 12)
+		argp_error(state, "--ports %d: net v%d merges 4 devices at most; more need v12",
+			   use->ports, use->abi);
+}
+
 static void check_all(struct bench_options *o, struct argp_state *state)
 {
+	check_algo(o, state);
+	check_ports(&o->use, state);
 	if (o->spec.proto == NULL)
 		o->spec.proto = sxt_drv_proto_find(o->spec.pattern->proto);
+	if (o->spec.channels == 0)
+		o->spec.channels = o->spec.pattern->channels;
 	if (o->min_bytes > o->max_bytes)
 		argp_error(state, "--minbytes is larger than --maxbytes (%zu > %zu)", o->min_bytes,
 			   o->max_bytes);
 	if (o->spec.group > 1 && !o->spec.pattern->groups)
-		argp_error(state, "--group is for sendrecv and ll: NCCL groups point-to-point "
-				  "receives only");
+		argp_error(state, "--group is for sendrecv, alltoall and ll: NCCL groups "
+				  "point-to-point receives only");
 	if (o->hosts > 1 && o->ranks == 0)
 		argp_error(state, "--hosts needs --ranks");
 	if (o->hosts > o->ranks && o->ranks != 0)
@@ -205,20 +253,40 @@ static void check_all(struct bench_options *o, struct argp_state *state)
 	o->spec.max_bytes = o->max_bytes;
 }
 
-static error_t parse_arg(int key, char *arg, struct argp_state *state)
+/* Whose devices. */
+static error_t parse_use(int key, char *arg, struct argp_state *state)
 {
 	struct bench_options *o = state->input;
 
 	switch (key) {
 	case KEY_PLUGIN:
-		o->plugin = arg;
+		o->use.plugin = arg;
 		return 0;
 	case KEY_ABI:
-		o->abi = parse_int(state, "--abi", arg, SXT_DRV_ABI_MIN, SXT_DRV_ABI_MAX);
+		o->use.abi = parse_int(state, "--abi", arg, SXT_DRV_ABI_MIN, SXT_DRV_ABI_MAX);
 		return 0;
 	case KEY_DEV:
-		o->dev = arg;
+		o->use.dev = arg;
 		return 0;
+	case KEY_PORTS:
+		o->use.ports = parse_int(state, "--ports", arg, 1, NCCL_NET_MAX_DEVS_PER_NIC);
+		return 0;
+	case KEY_COMMS:
+		o->use.comms = parse_int(state, "--comms", arg, 1, SXT_DRV_COMMS_MAX);
+		return 0;
+	case KEY_OOB:
+		o->use.oob = true;
+		return 0;
+	default:
+		return parse_work(key, arg, state);
+	}
+}
+
+static error_t parse_arg(int key, char *arg, struct argp_state *state)
+{
+	struct bench_options *o = state->input;
+
+	switch (key) {
 	case KEY_RANKS:
 		o->ranks = parse_int(state, "--ranks", arg, 2, SXT_DRV_MAX_RANKS);
 		return 0;
@@ -246,7 +314,7 @@ static error_t parse_arg(int key, char *arg, struct argp_state *state)
 		check_all(o, state);
 		return 0;
 	default:
-		return parse_work(key, arg, state);
+		return parse_use(key, arg, state);
 	}
 }
 
@@ -267,11 +335,10 @@ void sxt_bench_parse(int argc, char **argv, struct bench_options *out)
 	};
 
 	*out = (struct bench_options){
-		.spec = {.pattern = sxt_drv_pattern_find("all_reduce"),
+		.spec = {.pattern = sxt_drv_pattern_find("all_reduce", NULL),
 			 .type = sxt_drv_type_find("float"),
-			 .op = SXT_DRV_SUM,
-			 .channels = 2,
-			 .group = 1},
+			 .op = SXT_DRV_SUM},
+		.use = {.ports = 1, .comms = 1},
 		.min_bytes = 8,
 		.max_bytes = 16 << 20,
 		.factor = 2,

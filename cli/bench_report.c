@@ -4,7 +4,11 @@
 #include "cli/bench.h"
 #include "cli/cli.h"
 
+#include "core/config.h"
+
 #include <string.h>
+
+#define QPS_SETTING "NCCL_IB_QPS_PER_CONNECTION"
 
 static int count_hosts(const struct bench_rank_info *infos, int ranks)
 {
@@ -34,17 +38,33 @@ static const char *op_name(const struct bench_report *report)
 	return spec->pattern->reduces ? sxt_drv_op_names[spec->op] : "none";
 }
 
+/* What is not there in every run. */
+static void print_use(const struct bench_options *o)
+{
+	const char *qps = sxt_env_get(QPS_SETTING);
+
+	if (o->use.comms > 1)
+		printf("# %d communicators at once; bandwidths are their sums\n", o->use.comms);
+	if (o->use.oob)
+		printf("# a further thread of each rank talks beside the data\n");
+	if (o->use.ports > 1)
+		printf("# %d devices merged\n", o->use.ports);
+	if (qps != NULL)
+		printf("# " QPS_SETTING "=%s\n", qps);
+}
+
 static void print_head(const struct bench_report *report, const struct bench_rank_info *infos)
 {
 	const struct bench_options *o = report->options;
 
-	printf("# sextant bench " SXT_VERSION ": %s, protocol %s, out-of-place buffers\n",
-	       o->spec.pattern->name, o->spec.proto->name);
+	printf("# sextant bench " SXT_VERSION ": %s, %s, protocol %s, out-of-place buffers\n",
+	       o->spec.pattern->name, o->spec.pattern->algo, o->spec.proto->name);
 	printf("# plugin %s, net v%d, %s\n", report->plugin_name, report->abi, report->plugin_file);
 	printf("# %d ranks on %d host%s, %d channel%s; %d warm-up, %d timed, %d checked "
 	       "iterations\n",
 	       report->ranks, report->hosts, report->hosts == 1 ? "" : "s", o->spec.channels,
 	       o->spec.channels == 1 ? "" : "s", o->warmups, o->iterations, o->checks);
+	print_use(o);
 	for (int i = 0; i < report->ranks; i++)
 		printf("#   rank %d on %s, process %d, device %s (%g Gb/s)\n", i, infos[i].host,
 		       (int)infos[i].pid, infos[i].device, infos[i].speed_mbps / 1000.0);
@@ -80,9 +100,11 @@ void sxt_bench_report_row(struct bench_report *report, const struct bench_row *r
 {
 	const struct sxt_drv_bench_spec *spec = &report->options->spec;
 	/* Bytes per microsecond are MB/s. */
-	double algbw = row->time_us > 0 ? (double)row->bytes / row->time_us / 1000.0 : 0;
+	double moved = (double)row->bytes * report->options->use.comms;
+	double algbw = row->time_us > 0 ? moved / row->time_us / 1000.0 : 0;
 	double busbw = algbw * spec->pattern->bus_factor(report->ranks);
-	size_t count = row->bytes / spec->type->bytes;
+	size_t count =
+		sxt_drv_pattern_part(spec->pattern, row->bytes, report->ranks) / spec->type->bytes;
 	char wrong[24] = "N/A";
 
 	report->wrong += row->wrong;
@@ -118,6 +140,7 @@ static json_t *plugin_json(const struct bench_report *report)
 static int end_json(struct bench_report *report, const char *verdict, const char *error)
 {
 	const struct bench_options *o = report->options;
+	const char *qps = sxt_env_get(QPS_SETTING);
 	json_t *root =
 		json_pack("{s:s, s:s, s:o, s:o, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i}", "schema",
 			  "sextant.bench/1", "verdict", verdict, "error",
@@ -127,6 +150,14 @@ static int end_json(struct bench_report *report, const char *verdict, const char
 			  "buffers", "out-of-place", "ranks_cnt", report->ranks, "hosts_cnt",
 			  report->hosts, "channels_cnt", o->spec.channels);
 
+	json_object_set_new(root, "algo", json_string(o->spec.pattern->algo));
+	json_object_set_new(root, "comms_cnt", json_integer(o->use.comms));
+	json_object_set_new(root, "ports_cnt", json_integer(o->use.ports));
+	json_object_set_new(root, "qps_per_connection",
+			    qps != NULL ? json_string(qps) : json_null());
+	json_object_set_new(root, "oob_exchanges",
+			    o->use.oob ? json_integer((json_int_t)report->oob_rounds)
+				       : json_null());
 	json_object_set_new(root, "iterations", json_integer(o->iterations));
 	json_object_set_new(root, "checked_iterations", json_integer(o->checks));
 	json_object_set(root, "ranks", report->json_ranks);
@@ -145,6 +176,9 @@ static int end_text(const struct bench_report *report, const char *error)
 	else
 		printf("# %s: %llu wrong\n", report->wrong == 0 ? "OK" : "WRONG DATA",
 		       (unsigned long long)report->wrong);
+	if (report->options->use.oob)
+		printf("# Out of band: %llu exchanges between all ranks\n",
+		       (unsigned long long)report->oob_rounds);
 	if (error == NULL)
 		printf("# Average bus bandwidth: %.3f GB/s\n", average(report));
 	return fflush(stdout) == 0 ? SXT_EXIT_OK : SXT_EXIT_BROKEN;

@@ -1,5 +1,6 @@
 /*
- * bench.h - one rank of a benchmark: ring connections per channel, the work on them, its check.
+ * bench.h - one rank of a benchmark: its connections by channel and neighbour, the work on them,
+ * its check. One per communicator.
  */
 #ifndef SXT_CLI_DRIVER_BENCH_H
 #define SXT_CLI_DRIVER_BENCH_H
@@ -31,26 +32,34 @@ struct sxt_drv_program {
 	bool loaded;
 };
 
+/* One direction of a channel between two ranks. */
+struct sxt_drv_edge {
+	struct sxt_drv_conn *conn;
+	struct sxt_drv_lane *lane;
+};
+
 struct sxt_drv_channel {
-	struct sxt_drv_conn *send_conn;
-	struct sxt_drv_conn *recv_conn;
-	struct sxt_drv_lane *send;
-	struct sxt_drv_lane *recv;
-	size_t offset; /* of its part in the buffers */
+	struct sxt_drv_edge *outs;
+	struct sxt_drv_edge *ins;
+	int outs_cnt;
+	int ins_cnt;
 	struct sxt_drv_plan plan;
-	struct sxt_drv_program programs[SXT_DRV_PROGRAMS_MAX];
-	bool active; /* has a part of this operation */
+	struct sxt_drv_program *programs;
+	int programs_cnt;
+	bool active; /* has a share of this operation */
 };
 
 struct sxt_drv_bench {
 	struct sxt_drv_run *run;
 	struct sxt_drv_bench_spec spec;
 	struct sxt_drv_shape shape;
-	struct sxt_drv_conns conns;
+	struct sxt_drv_conns conns; /* those that send first */
+	int sends_cnt;              /* of them */
 	struct sxt_drv_channel channels[SXT_DRV_CHANNELS_MAX];
 	uint8_t *input;
 	uint8_t *output;
-	uint8_t *scratch; /* one slot of data */
+	uint8_t *scratch; /* one slot of data: a sum nobody else keeps */
+	uint8_t *lines;   /* one slot of data, taken out of its lines */
 	/* The job at hand. */
 	size_t bytes;
 	int iterations;
@@ -60,11 +69,13 @@ struct sxt_drv_bench {
 
 /**
  * sxt_drv_bench_create() - plan connections and allocate buffers; nothing is connected yet.
- * @run: with a net that is initialised. @dev: of the plugin. @out: set on success only.
+ * @run: with a net that is initialised. @spec: complete: channels and group are 1 at least.
+ * @user: whose connections they are: ctx, dev, comm. @out: set on success only.
  * Return: 0, or -ENOMEM.
  */
 SXT_MUST_CHECK int sxt_drv_bench_create(struct sxt_drv_run *run,
-					const struct sxt_drv_bench_spec *spec, int dev,
+					const struct sxt_drv_bench_spec *spec,
+					const struct sxt_drv_user *user,
 					struct sxt_drv_bench **out);
 
 /**
@@ -73,20 +84,20 @@ SXT_MUST_CHECK int sxt_drv_bench_create(struct sxt_drv_run *run,
 void sxt_drv_bench_destroy(struct sxt_drv_bench *bench);
 
 /**
+ * sxt_drv_bench_handles_cnt() - handles that each rank puts up, some of them unused.
+ * Return: the largest number of receiving connections of any rank, so the same on all.
+ */
+int sxt_drv_bench_handles_cnt(const struct sxt_drv_bench *bench);
+
+/**
  * sxt_drv_bench_take_handles() - give every sender the handle its peer listens on.
- * @all: each rank's handles, connections_per_rank() of NCCL_NET_HANDLE_BYTES each, by rank.
+ * @all: each rank's handles, handles_cnt() of NCCL_NET_HANDLE_BYTES each, by rank.
  */
 void sxt_drv_bench_take_handles(struct sxt_drv_bench *bench, const char *all);
 
 /**
- * sxt_drv_bench_conns_per_rank() - connections of one direction of each rank.
- * @spec: how many channels and groups. Return: their number.
- */
-int sxt_drv_bench_conns_per_rank(const struct sxt_drv_bench_spec *spec);
-
-/**
- * sxt_drv_bench_copy_handles() - the handles this rank listens on, in the order of channels.
- * @out: conns_per_rank() x NCCL_NET_HANDLE_BYTES.
+ * sxt_drv_bench_copy_handles() - the handles this rank listens on.
+ * @out: handles_cnt() x NCCL_NET_HANDLE_BYTES.
  */
 void sxt_drv_bench_copy_handles(const struct sxt_drv_bench *bench, char *out);
 

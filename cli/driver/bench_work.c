@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PART_ALIGN 128 /* channels' parts start at multiples, as NCCL's */
+#define SHARE_ALIGN 128 /* channels' shares start at multiples, as NCCL's */
 
 /* The flag of a step is the same at both ends and not the one its slot held before. */
 static uint32_t flag_of(uint64_t step)
@@ -44,31 +44,45 @@ static bool can_receive(const struct sxt_drv_bench *bench, struct sxt_drv_lane *
 }
 
 /* The sender cut the same slices, so the size is known; only test's answer can be wrong. */
-static int check_size(struct sxt_drv_bench *bench, const struct sxt_drv_channel *channel,
-		      size_t bytes)
+static int check_size(struct sxt_drv_bench *bench, const struct sxt_drv_edge *edge, size_t bytes)
 {
-	const struct sxt_drv_lane *lane = channel->recv;
+	const struct sxt_drv_lane *lane = edge->lane;
 	size_t told = lane->sizes[lane->consumed % bench->shape.depth];
-	char where[64];
+	char where[96];
 
 	if (bench->shape.proto->line_bytes != 0 || SXT_LIKELY(told == bytes))
 		return 0;
-	sxt_drv_conn_where(channel->recv_conn, where, sizeof(where));
+	sxt_drv_conn_where(edge->conn, where, sizeof(where));
 	return sxt_drv_run_fail(bench->run, SXT_EXIT_BROKEN,
 				"test() told %zu bytes for receive step %llu %s, but the sender "
 				"sent %zu",
 				told, (unsigned long long)lane->consumed, where, bytes);
 }
 
-/* Where the reduction goes: straight into the outgoing slot if nobody else needs it. */
+/* Where the reduction goes: straight into an outgoing slot if nobody else needs it. */
 static void *reduce_target(struct sxt_drv_bench *bench, const struct sxt_drv_channel *channel,
 			   const struct sxt_drv_move *move)
 {
+	const struct sxt_drv_lane *lane;
+
 	if (move->store)
-		return bench->output + channel->offset + move->offset;
-	if (move->send && bench->shape.proto->line_bytes == 0)
-		return slot_at(bench, channel->send, channel->send->filled);
-	return bench->scratch;
+		return bench->output + move->out_offset;
+	if (move->sends_cnt == 0 || bench->shape.proto->line_bytes != 0)
+		return bench->scratch;
+	lane = channel->outs[move->sends[0]].lane;
+	return slot_at(bench, lane, lane->filled);
+}
+
+/* What came in on one edge, without lines. */
+static const void *received(struct sxt_drv_bench *bench, const struct sxt_drv_edge *edge,
+			    size_t bytes)
+{
+	const void *data = slot_at(bench, edge->lane, edge->lane->consumed);
+
+	if (bench->shape.proto->line_bytes == 0)
+		return data;
+	sxt_drv_proto_read(bench->shape.proto, data, bench->lines, bytes);
+	return bench->lines;
 }
 
 /* What the move sends or keeps, wherever it lies. */
@@ -76,21 +90,21 @@ static const void *take_in(struct sxt_drv_bench *bench, struct sxt_drv_channel *
 			   const struct sxt_drv_move *move)
 {
 	const struct sxt_drv_type *type = bench->spec.type;
-	const uint8_t *own = bench->input + channel->offset + move->offset;
-	const void *data;
+	const size_t cnt = move->bytes / type->bytes;
+	const void *sum = bench->input + move->in_offset;
 	void *target;
 
-	if (!move->recv)
-		return own;
-	data = slot_at(bench, channel->recv, channel->recv->consumed);
-	if (bench->shape.proto->line_bytes != 0) {
-		sxt_drv_proto_read(bench->shape.proto, data, bench->scratch, move->bytes);
-		data = bench->scratch;
-	}
+	if (move->recvs_cnt == 0)
+		return sum;
 	if (!move->reduce)
-		return data;
+		return received(bench, &channel->ins[move->recvs[0]], move->bytes);
 	target = reduce_target(bench, channel, move);
-	type->reduce(target, data, own, move->bytes / type->bytes, bench->spec.op);
+	for (int i = 0; i < move->recvs_cnt; i++) {
+		type->reduce(target, sum,
+			     received(bench, &channel->ins[move->recvs[i]], move->bytes), cnt,
+			     bench->spec.op);
+		sum = target;
+	}
 	return target;
 }
 
@@ -111,28 +125,45 @@ static void pass_on(struct sxt_drv_bench *bench, struct sxt_drv_lane *lane, cons
 static int do_move(struct sxt_drv_bench *bench, struct sxt_drv_channel *channel,
 		   const struct sxt_drv_move *move)
 {
-	uint8_t *out = bench->output + channel->offset + move->offset;
+	uint8_t *out = bench->output + move->out_offset;
 	const void *data;
 
-	if (move->recv && check_size(bench, channel, move->bytes) != 0)
-		return -EIO;
+	for (int i = 0; i < move->recvs_cnt; i++) {
+		if (check_size(bench, &channel->ins[move->recvs[i]], move->bytes) != 0)
+			return -EIO;
+	}
 	data = take_in(bench, channel, move);
 	if (move->store && data != out && move->bytes > 0)
 		memcpy(out, data, move->bytes);
-	if (move->send)
-		pass_on(bench, channel->send, data, move->bytes);
-	if (move->recv) {
-		channel->recv->consumed++;
-		channel->recv->checked = 0;
+	for (int i = 0; i < move->sends_cnt; i++)
+		pass_on(bench, channel->outs[move->sends[i]].lane, data, move->bytes);
+	for (int i = 0; i < move->recvs_cnt; i++) {
+		struct sxt_drv_lane *lane = channel->ins[move->recvs[i]].lane;
+
+		lane->consumed++;
+		lane->checked = 0;
 	}
 	return 1;
+}
+
+static bool can_move(const struct sxt_drv_bench *bench, const struct sxt_drv_channel *channel,
+		     const struct sxt_drv_move *move)
+{
+	for (int i = 0; i < move->sends_cnt; i++) {
+		if (!can_send(bench, channel->outs[move->sends[i]].lane))
+			return false;
+	}
+	for (int i = 0; i < move->recvs_cnt; i++) {
+		if (!can_receive(bench, channel->ins[move->recvs[i]].lane, move->bytes))
+			return false;
+	}
+	return true;
 }
 
 /* Return: 1 moved, 0 must wait, -EIO. */
 static int step_program(struct sxt_drv_bench *bench, struct sxt_drv_channel *channel, int index)
 {
 	struct sxt_drv_program *program = &channel->programs[index];
-	const struct sxt_drv_move *move = &program->move;
 	int rc;
 
 	if (program->next == program->end)
@@ -140,43 +171,47 @@ static int step_program(struct sxt_drv_bench *bench, struct sxt_drv_channel *cha
 	if (!program->loaded)
 		bench->spec.pattern->move(&channel->plan, index, program->next, &program->move);
 	program->loaded = true;
-	if (move->send && !can_send(bench, channel->send))
+	if (!can_move(bench, channel, &program->move))
 		return 0;
-	if (move->recv && !can_receive(bench, channel->recv, move->bytes))
-		return 0;
-	rc = do_move(bench, channel, move);
+	rc = do_move(bench, channel, &program->move);
 	program->next++;
 	program->loaded = false;
 	return rc;
 }
 
+static void start_channel(struct sxt_drv_bench *bench, struct sxt_drv_channel *channel)
+{
+	const struct sxt_drv_pattern *pattern = bench->spec.pattern;
+	const uint64_t receives = pattern->receives(&channel->plan);
+
+	for (int i = 0; i < channel->ins_cnt; i++)
+		channel->ins[i].lane->target += receives;
+	for (int i = 0; i < channel->programs_cnt; i++)
+		channel->programs[i] =
+			(struct sxt_drv_program){.end = pattern->moves(&channel->plan, i)};
+}
+
 static void start_operation(struct sxt_drv_bench *bench)
 {
 	const struct sxt_drv_bench_spec *spec = &bench->spec;
-	size_t part = (bench->bytes + spec->channels - 1) / spec->channels;
+	const size_t part = sxt_drv_pattern_part(spec->pattern, bench->bytes, bench->run->ranks);
+	size_t share = (part + (size_t)spec->channels - 1) / (size_t)spec->channels;
 
-	part = (part + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN;
+	share = (share + SHARE_ALIGN - 1) / SHARE_ALIGN * SHARE_ALIGN;
 	for (int i = 0; i < spec->channels; i++) {
 		struct sxt_drv_channel *channel = &bench->channels[i];
-		size_t start = part * i < bench->bytes ? part * i : bench->bytes;
-		size_t left = bench->bytes - start;
+		struct sxt_drv_plan *plan = &channel->plan;
+		size_t start = share * (size_t)i;
 
-		channel->offset = start;
-		channel->plan = (struct sxt_drv_plan){
-			.bytes = left < part ? left : part,
-			.capacity = sxt_drv_proto_capacity(spec->proto, bench->shape.slot_bytes),
-			.slices = spec->proto->line_bytes == 0 ? spec->pattern->simple_slices : 1,
-			.rank = bench->run->rank,
-			.ranks = bench->run->ranks,
-		};
+		plan->start = start < part ? start : part;
+		plan->bytes = part - plan->start < share ? part - plan->start : share;
+		plan->part_bytes = part;
+		plan->capacity = sxt_drv_proto_capacity(spec->proto, bench->shape.slot_bytes);
+		plan->slices = spec->proto->line_bytes == 0 ? spec->pattern->simple_slices : 1;
 		/* An operation of 0 bytes is still an operation, on one channel. */
-		channel->active = i == 0 || channel->plan.bytes > 0;
-		if (!channel->active)
-			continue;
-		channel->recv->target += spec->pattern->receives(&channel->plan);
-		for (int k = 0; k < spec->pattern->programs_cnt; k++)
-			channel->programs[k] = (struct sxt_drv_program){
-				.end = spec->pattern->moves(&channel->plan)};
+		channel->active = i == 0 || plan->bytes > 0;
+		if (channel->active)
+			start_channel(bench, channel);
 	}
 }
 
@@ -191,7 +226,7 @@ static int step_channels(struct sxt_drv_bench *bench, bool *finished)
 
 		if (!channel->active)
 			continue;
-		for (int k = 0; k < bench->spec.pattern->programs_cnt; k++) {
+		for (int k = 0; k < channel->programs_cnt; k++) {
 			int rc = step_program(bench, channel, k);
 
 			if (rc < 0)

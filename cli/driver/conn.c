@@ -18,13 +18,17 @@
 
 void sxt_drv_conn_where(const struct sxt_drv_conn *conn, char *out, size_t out_bytes)
 {
-	snprintf(out, out_bytes, "%s rank %d, channel %d", conn->sender ? "to" : "from", conn->peer,
-		 conn->channel);
+	int used = snprintf(out, out_bytes, "%s rank %d, channel %d", conn->sender ? "to" : "from",
+			    conn->peer, conn->channel);
+
+	if (conn->shape->user.comm >= 0 && used > 0 && (size_t)used < out_bytes)
+		snprintf(out + used, out_bytes - (size_t)used, " of communicator %d",
+			 conn->shape->user.comm);
 }
 
 static int fail_call(struct sxt_drv_conn *conn, const char *call, ncclResult_t result)
 {
-	char where[64];
+	char where[96];
 
 	sxt_drv_conn_where(conn, where, sizeof(where));
 	return sxt_drv_run_fail_call(conn->run, call, where, result);
@@ -34,8 +38,9 @@ static int fail_call(struct sxt_drv_conn *conn, const char *call, ncclResult_t r
 
 static int step_listen(struct sxt_drv_conn *conn)
 {
-	ncclResult_t result = sxt_drv_net_listen(conn->run->net, conn->run->ctx, conn->shape->dev,
-						 conn->handle, &conn->listen_comm);
+	const struct sxt_drv_user *user = &conn->shape->user;
+	ncclResult_t result = sxt_drv_net_listen(conn->run->net, user->ctx, user->dev, conn->handle,
+						 &conn->listen_comm);
 
 	if (result != ncclSuccess)
 		return fail_call(conn, "listen", result);
@@ -71,7 +76,8 @@ static int step_close_listen(struct sxt_drv_conn *conn)
 
 static int step_connect(struct sxt_drv_conn *conn)
 {
-	ncclResult_t result = sxt_drv_net_connect(conn->run->net, conn->run->ctx, conn->shape->dev,
+	const struct sxt_drv_user *user = &conn->shape->user;
+	ncclResult_t result = sxt_drv_net_connect(conn->run->net, user->ctx, user->dev,
 						  conn->handle, &conn->comm);
 
 	if (result != ncclSuccess)
@@ -174,7 +180,7 @@ int sxt_drv_conns_listen(void *arg)
 
 static int fail_late(struct sxt_drv_conns *conns, const char *why)
 {
-	char where[64];
+	char where[96];
 
 	for (int i = 0; i < conns->cnt; i++) {
 		const struct sxt_drv_conn *conn = &conns->list[i];

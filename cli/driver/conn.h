@@ -39,13 +39,20 @@ struct sxt_drv_request {
 	uint64_t steps[SXT_DRV_LANES_MAX];
 };
 
-/* What all connections of a run are alike in. */
+/* Whose connections they are. */
+struct sxt_drv_user {
+	void *ctx; /* of the plugin, v11 and later */
+	int dev;
+	int comm; /* number of the communicator; -1 where there is but one */
+};
+
+/* What all connections of a communicator are alike in. */
 struct sxt_drv_shape {
 	const struct sxt_drv_proto *proto;
 	size_t slot_bytes;
 	unsigned int depth;  /* slots per lane */
 	bool private_memory; /* malloc() instead of a memfd */
-	int dev;
+	struct sxt_drv_user user;
 };
 
 /* Requests that are posted, or done and not yet consumed. */

@@ -12,7 +12,7 @@
 static SXT_COLD int fail_data(struct sxt_drv_conn *conn, const char *call, uint64_t index,
 			      ncclResult_t result)
 {
-	char where[64];
+	char where[96];
 	char text[128];
 
 	sxt_drv_conn_where(conn, where, sizeof(where));
@@ -227,7 +227,7 @@ bool sxt_drv_conn_idle(const struct sxt_drv_conn *conn)
 
 void sxt_drv_conn_describe(const struct sxt_drv_conn *conn, char *out, size_t out_bytes)
 {
-	char where[64];
+	char where[96];
 	int used;
 
 	sxt_drv_conn_where(conn, where, sizeof(where));

@@ -1,46 +1,59 @@
 /*
- * pattern.c - moves of each pattern by number (hot path, progress thread; pure functions).
+ * pattern.c - the table of patterns, and those between pairs of ranks (hot path, progress thread;
+ * pure functions).
  */
 #include "cli/driver/pattern.h"
 
+#include "cli/driver/pattern_cut.h"
+
 #include <string.h>
 
-#define ALIGN 16 /* slices and chunks start at multiples, as NCCL's */
-
-static size_t div_up(size_t a, size_t b)
+/* Send and receive: each rank to the next one. */
+static int next_peers(const struct sxt_drv_plan *plan, bool sending, int *peers)
 {
-	return (a + b - 1) / b;
+	peers[0] = (plan->rank + (sending ? 1 : plan->ranks - 1)) % plan->ranks;
+	return 1;
 }
 
-static size_t align_up(size_t a)
+static int sendrecv_programs(const struct sxt_drv_plan *plan)
 {
-	return div_up(a, ALIGN) * ALIGN;
+	(void)plan;
+	return 2;
 }
 
-/* The part of [offset, offset + bytes) that lies before @end. */
-static size_t clamp(size_t offset, size_t bytes, size_t end)
+static uint64_t pair_moves(const struct sxt_drv_plan *plan, int program)
 {
-	if (offset >= end)
-		return 0;
-	return end - offset < bytes ? end - offset : bytes;
+	(void)program;
+	return cut_pieces(plan->bytes, plan->capacity);
 }
 
-/* A message of 0 bytes is a message: every operation has one move at least. */
-static uint64_t sendrecv_moves(const struct sxt_drv_plan *plan)
+static uint64_t pair_receives(const struct sxt_drv_plan *plan)
 {
-	return plan->bytes == 0 ? 1 : div_up(plan->bytes, plan->capacity);
+	return pair_moves(plan, 0);
 }
 
 static void sendrecv_move(const struct sxt_drv_plan *plan, int program, uint64_t index,
 			  struct sxt_drv_move *out)
 {
+	const size_t start = index * plan->capacity;
+
 	*out = (struct sxt_drv_move){
-		.send = program == 0,
-		.recv = program != 0,
+		.sends_cnt = program == 0,
+		.recvs_cnt = program != 0,
 		.store = program != 0,
-		.offset = index * plan->capacity,
+		.in_offset = plan->start + start,
+		.out_offset = plan->start + start,
+		.bytes = cut_clamp(start, plan->capacity, plan->bytes),
 	};
-	out->bytes = clamp(out->offset, plan->capacity, plan->bytes);
+}
+
+static void expect_before(int rank, int ranks, int part, size_t cnt, struct sxt_drv_expect *out)
+{
+	(void)part;
+	(void)cnt;
+	out->first_element = 0;
+	out->first_rank = (rank + ranks - 1) % ranks;
+	out->ranks_cnt = 1;
 }
 
 static double sendrecv_factor(int ranks)
@@ -49,79 +62,114 @@ static double sendrecv_factor(int ranks)
 	return 1.0;
 }
 
-/* Ring all-reduce goes round in rounds of one chunk per rank. */
-static size_t round_bytes(const struct sxt_drv_plan *plan)
-{
-	return plan->capacity * plan->slices * (size_t)plan->ranks;
-}
-
-static uint64_t rounds_of(const struct sxt_drv_plan *plan)
-{
-	return plan->bytes == 0 ? 1 : div_up(plan->bytes, round_bytes(plan));
-}
-
-static uint64_t ring_moves(const struct sxt_drv_plan *plan)
-{
-	return rounds_of(plan) * (2 * (uint64_t)plan->ranks - 1) * plan->slices;
-}
-
-static uint64_t ring_receives(const struct sxt_drv_plan *plan)
-{
-	return rounds_of(plan) * (2 * (uint64_t)plan->ranks - 2) * plan->slices;
-}
-
 /*
- * Turn t of 2n - 1: 0 sends the own part of the chunk behind; 1 .. n-2 reduce and pass on; n-1
- * finishes the own chunk; n .. 2n-3 keep a finished chunk and pass it on; 2n-2 keeps the last.
- * The chunk of turn t is rank + n-1 - t, counted round the ring.
+ * All-to-all: edge k leads to rank + 1 + k, or comes from rank - 1 - k. Program 0 copies the own
+ * part, 1 .. n-1 send along the edges, n .. 2n-2 receive.
  */
-static void ring_move(const struct sxt_drv_plan *plan, int program, uint64_t index,
-		      struct sxt_drv_move *out)
+static int all_peers(const struct sxt_drv_plan *plan, bool sending, int *peers)
+{
+	for (int k = 0; k < plan->ranks - 1; k++) {
+		int far = sending ? k + 1 : plan->ranks - 1 - k;
+
+		peers[k] = (plan->rank + far) % plan->ranks;
+	}
+	return plan->ranks - 1;
+}
+
+static int alltoall_programs(const struct sxt_drv_plan *plan)
+{
+	return 2 * plan->ranks - 1;
+}
+
+static void alltoall_move(const struct sxt_drv_plan *plan, int program, uint64_t index,
+			  struct sxt_drv_move *out)
 {
 	const int n = plan->ranks;
-	const uint64_t per_round = (2 * (uint64_t)n - 1) * plan->slices;
-	const size_t start = index / per_round * round_bytes(plan);
-	const int turn = (int)(index % per_round / plan->slices);
-	const size_t slice_index = index % plan->slices;
-	const size_t left = plan->bytes > start ? plan->bytes - start : 0;
-	const size_t full = plan->capacity * plan->slices;
-	const size_t even = align_up(div_up(left, (size_t)n));
-	const size_t chunk = even < full ? even : full;
-	const size_t chunk_start = start + (size_t)((plan->rank + 2 * n - 1 - turn) % n) * chunk;
-	const size_t chunk_bytes = clamp(chunk_start, chunk, plan->bytes);
-	const size_t slice = align_up(div_up(chunk_bytes, plan->slices));
+	const size_t start = index * plan->capacity;
+	const bool recv = program >= n;
+	const int far = recv ? 2 * n - 1 - program : program;
+	const size_t part = (size_t)((plan->rank + far) % n);
 
-	(void)program;
-	out->recv = turn > 0;
-	out->reduce = turn > 0 && turn <= n - 1;
-	out->store = turn >= n - 1;
-	out->send = turn < 2 * n - 2;
-	out->offset = chunk_start + slice_index * slice;
-	out->bytes = clamp(slice_index * slice, slice, chunk_bytes);
+	*out = (struct sxt_drv_move){
+		.sends = {program - 1},
+		.sends_cnt = program > 0 && !recv,
+		.recvs = {program - n},
+		.recvs_cnt = recv,
+		.store = program == 0 || recv,
+		.bytes = cut_clamp(start, plan->capacity, plan->bytes),
+	};
+	out->in_offset = part * plan->part_bytes + plan->start + start;
+	out->out_offset = out->in_offset;
 }
 
-static double ring_factor(int ranks)
+static void expect_exchanged(int rank, int ranks, int part, size_t cnt, struct sxt_drv_expect *out)
 {
-	return 2.0 * (ranks - 1) / ranks;
+	(void)ranks;
+	out->first_element = (size_t)rank * cnt;
+	out->first_rank = part;
+	out->ranks_cnt = 1;
 }
 
-const struct sxt_drv_pattern sxt_drv_patterns[] = {
-	{"sendrecv", "each rank sends to the next and receives from the one before", "simple",
-	 128 << 10, 8, 1, 2, false, true, sendrecv_moves, sendrecv_move, sendrecv_moves,
-	 sendrecv_factor},
-	{"all_reduce", "ring all-reduce: reduce-scatter, then all-gather", "simple", 1 << 20, 4, 2,
-	 1, true, false, ring_moves, ring_move, ring_receives, ring_factor},
-	{"ll", "as sendrecv, with flags in the data that the receiver polls in memory", "ll",
-	 128 << 10, 8, 1, 2, false, true, sendrecv_moves, sendrecv_move, sendrecv_moves,
-	 sendrecv_factor},
+/* nccl-tests, doc/PERFORMANCE.md: a rank keeps one part and sends the others. */
+static double alltoall_factor(int ranks)
+{
+	return 1.0 * (ranks - 1) / ranks;
+}
+
+#define SENDRECV                                                                              \
+	.algo = "p2p", .simple_slot_bytes = 128 << 10, .simple_depth = 8, .simple_slices = 1, \
+	.channels = 2, .groups = true, .peers = next_peers, .programs = sendrecv_programs,    \
+	.moves = pair_moves, .move = sendrecv_move, .receives = pair_receives,                \
+	.expect = expect_before, .bus_factor = sendrecv_factor
+
+static const struct sxt_drv_pattern sendrecv = {.name = "sendrecv", .proto = "simple", SENDRECV};
+static const struct sxt_drv_pattern ll = {.name = "ll", .proto = "ll", SENDRECV};
+
+static const struct sxt_drv_pattern alltoall = {
+	.name = "alltoall",
+	.algo = "p2p",
+	.proto = "simple",
+	.simple_slot_bytes = 128 << 10,
+	.simple_depth = 8,
+	.simple_slices = 1,
+	.channels = 8,
+	.groups = true,
+	.shares_comms = true,
+	.parts_in = true,
+	.parts_out = true,
+	.peers = all_peers,
+	.programs = alltoall_programs,
+	.moves = pair_moves,
+	.move = alltoall_move,
+	.receives = pair_receives,
+	.expect = expect_exchanged,
+	.bus_factor = alltoall_factor,
+};
+
+const struct sxt_drv_pattern *const sxt_drv_patterns[] = {
+	&sendrecv,
+	&sxt_drv_ring_all_reduce,
+	&sxt_drv_tree_all_reduce,
+	&sxt_drv_ring_all_gather,
+	&sxt_drv_ring_reduce_scatter,
+	&alltoall,
+	&ll,
 };
 const size_t sxt_drv_patterns_cnt = SXT_ARRAY_LEN(sxt_drv_patterns);
 
-const struct sxt_drv_pattern *sxt_drv_pattern_find(const char *name)
+const struct sxt_drv_pattern *sxt_drv_pattern_find(const char *name, const char *algo)
 {
 	for (size_t i = 0; i < sxt_drv_patterns_cnt; i++) {
-		if (strcmp(sxt_drv_patterns[i].name, name) == 0)
-			return &sxt_drv_patterns[i];
+		const struct sxt_drv_pattern *pattern = sxt_drv_patterns[i];
+
+		if (strcmp(pattern->name, name) == 0 &&
+		    (algo == NULL || strcmp(pattern->algo, algo) == 0))
+			return pattern;
 	}
 	return NULL;
+}
+
+size_t sxt_drv_pattern_part(const struct sxt_drv_pattern *pattern, size_t bytes, int ranks)
+{
+	return pattern->parts_in || pattern->parts_out ? bytes / (size_t)ranks : bytes;
 }

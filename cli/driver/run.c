@@ -36,6 +36,7 @@ void sxt_drv_run_fini(struct sxt_drv_run *run)
 
 int sxt_drv_run_fail(struct sxt_drv_run *run, int exit_status, const char *fmt, ...)
 {
+	int go = SXT_DRV_GO;
 	va_list args;
 
 	pthread_mutex_lock(&run->lock);
@@ -46,6 +47,8 @@ int sxt_drv_run_fail(struct sxt_drv_run *run, int exit_status, const char *fmt, 
 		run->exit_status = exit_status;
 	}
 	pthread_mutex_unlock(&run->lock);
+	/* A time that is over stays over: who hangs is still to be told. */
+	atomic_compare_exchange_strong(&run->stop, &go, SXT_DRV_STOP_FAILED);
 	return -EIO;
 }
 
@@ -79,19 +82,32 @@ static int fail_gone(struct sxt_drv_run *run, const struct sxt_drv_abort *gone)
 	return sxt_drv_run_fail(run, gone->exit_status, "rank %d %s", gone->rank, gone->text);
 }
 
-/* The worker was told to stop; a plugin that never comes back cannot be waited for. */
-static void await_leaving(struct sxt_drv_run *run, struct sxt_drv_worker *worker)
+/* Takes the result of a job that has ended. */
+static int end_job(struct sxt_drv_job *job)
+{
+	job->ended = true;
+	return sxt_drv_worker_result(job->worker);
+}
+
+/* The workers were told to stop; a plugin that never comes back cannot be waited for. */
+static void await_leaving(struct sxt_drv_run *run, struct sxt_drv_job *jobs, int cnt)
 {
 	uint64_t end_ns = sxt_sys_host.now_ns() + LEAVE_TIME_NS;
 	struct sxt_drv_boot nobody;
+	int left = 0;
 
 	sxt_drv_boot_init(&nobody, 0, 1);
-	while (sxt_sys_host.now_ns() < end_ns) {
-		if (sxt_drv_boot_wait(&nobody, worker->done_fd, TICK_MS, NULL) > 0) {
-			sxt_ignore(sxt_drv_worker_result(worker)); /* the run has failed already */
-			return;
-		}
+	while (left < cnt && sxt_sys_host.now_ns() < end_ns) {
+		struct sxt_drv_job *job = &jobs[left];
+
+		/* What they say counts no more: the run has failed already. */
+		if (!job->ended &&
+		    sxt_drv_boot_wait(&nobody, job->worker->done_fd, TICK_MS, NULL) > 0)
+			sxt_ignore(end_job(job));
+		left += job->ended;
 	}
+	if (left == cnt)
+		return;
 	fprintf(stderr,
 		"sextant bench: rank %d: %s; a call of the plugin does not return while %s, so "
 		"the process ends here\n",
@@ -99,37 +115,51 @@ static void await_leaving(struct sxt_drv_run *run, struct sxt_drv_worker *worker
 	_exit(SXT_EXIT_BROKEN);
 }
 
-int sxt_drv_run_on(struct sxt_drv_run *run, struct sxt_drv_worker *worker, int (*job)(void *),
-		   void *arg, void (*tick)(void *))
+/* Return: 0 to go on, or -EIO after all workers have left: another rank, the clock or @wait_rc. */
+static int stop_if_due(struct sxt_drv_run *run, struct sxt_drv_job *jobs, int cnt, int wait_rc,
+		       const struct sxt_drv_abort *gone)
+{
+	if (wait_rc >= 0 && sxt_sys_host.now_ns() <= run->deadline_ns)
+		return 0;
+	if (wait_rc >= 0)
+		atomic_store(&run->stop, SXT_DRV_STOP_TIMEOUT);
+	else if (wait_rc == -ECONNABORTED)
+		sxt_ignore(fail_gone(run, gone));
+	else
+		sxt_drv_run_fail(run, SXT_EXIT_BUG, "waiting failed: %s", sxt_strerror(wait_rc));
+	await_leaving(run, jobs, cnt);
+	if (wait_rc < 0)
+		return -EIO;
+	return sxt_drv_run_fail(run, SXT_EXIT_BROKEN, "--timeout is over while %s", run->doing);
+}
+
+int sxt_drv_run_jobs(struct sxt_drv_run *run, struct sxt_drv_job *jobs, int cnt,
+		     void (*tick)(void *), void *tick_arg)
 {
 	struct sxt_drv_abort gone;
+	int result = 0;
+	int ended = 0;
 
-	sxt_drv_worker_submit(worker, job, arg);
-	for (;;) {
-		int rc = sxt_drv_boot_wait(run->boot, worker->done_fd, TICK_MS, &gone);
-
-		if (rc > 0)
-			return sxt_drv_worker_result(worker);
-		if (rc < 0) {
-			if (rc == -ECONNABORTED)
-				sxt_ignore(fail_gone(run, &gone));
-			else
-				sxt_drv_run_fail(run, SXT_EXIT_BUG, "waiting failed: %s",
-						 sxt_strerror(rc));
-			atomic_store_explicit(&run->stop, SXT_DRV_STOP_PEER, memory_order_relaxed);
-			await_leaving(run, worker);
-			return -EIO;
-		}
-		if (sxt_sys_host.now_ns() > run->deadline_ns) {
-			atomic_store_explicit(&run->stop, SXT_DRV_STOP_TIMEOUT,
-					      memory_order_relaxed);
-			await_leaving(run, worker);
-			return sxt_drv_run_fail(run, SXT_EXIT_BROKEN, "--timeout is over while %s",
-						run->doing);
-		}
-		if (tick != NULL)
-			tick(arg);
+	for (int i = 0; i < cnt; i++) {
+		jobs[i].ended = false;
+		sxt_drv_worker_submit(jobs[i].worker, jobs[i].work, jobs[i].arg);
 	}
+	while (ended < cnt) {
+		struct sxt_drv_job *job = &jobs[ended];
+		int rc = sxt_drv_boot_wait(run->boot, job->worker->done_fd, TICK_MS, &gone);
+
+		if (rc > 0) {
+			if (end_job(job) != 0)
+				result = -EIO;
+			ended++;
+			continue;
+		}
+		if (stop_if_due(run, jobs, cnt, rc, &gone) != 0)
+			return -EIO;
+		if (tick != NULL)
+			tick(tick_arg);
+	}
+	return result;
 }
 
 int sxt_drv_run_gather(struct sxt_drv_run *run, const void *in, size_t bytes, void *out)

@@ -14,7 +14,7 @@
 /* Why the loops of the service and the progress thread have to end. */
 enum sxt_drv_stop {
 	SXT_DRV_GO = 0,
-	SXT_DRV_STOP_PEER,    /* another rank failed: leave quietly */
+	SXT_DRV_STOP_FAILED,  /* another rank or another thread failed: leave quietly */
 	SXT_DRV_STOP_TIMEOUT, /* the run's time is over: say where it hangs */
 };
 
@@ -23,16 +23,23 @@ struct sxt_drv_run {
 	int ranks;
 	struct sxt_drv_boot *boot;
 	struct sxt_drv_net *net;
-	void *ctx;            /* of the plugin, v11 and later */
 	uint64_t deadline_ns; /* of the whole run */
 	uint64_t stall_ns;    /* longest time without any step */
-	_Atomic int stop;     /* enum sxt_drv_stop; main thread writes, loops read */
+	_Atomic int stop;     /* enum sxt_drv_stop; loops read it */
 	pthread_mutex_t lock; /* guards the two below */
 	char error[2048];     /* the first failure of this rank, empty if none */
 	int exit_status;      /* enum sxt_exit that goes with it */
 	bool by_peer;         /* the failure is another rank's, that of gone; main thread only */
 	struct sxt_drv_abort gone;
 	const char *doing; /* what the main thread is at, for the last watchdog */
+};
+
+/* What one of several workers is to do at the same time as the others. */
+struct sxt_drv_job {
+	struct sxt_drv_worker *worker;
+	int (*work)(void *arg);
+	void *arg;
+	bool ended;
 };
 
 /**
@@ -45,7 +52,8 @@ void sxt_drv_run_init(struct sxt_drv_run *run, struct sxt_drv_boot *boot, unsign
 /**
  * sxt_drv_run_fail() - note a failure; the first one of a run stays.
  * @exit_status: enum sxt_exit. @fmt: whole sentence without the rank, which is put before it.
- * Thread: any. Return: -EIO, to be returned on.
+ * Tells the loops of the rank's other threads to leave. Thread: any. Return: -EIO, to be returned
+ * on.
  */
 int sxt_drv_run_fail(struct sxt_drv_run *run, int exit_status, const char *fmt, ...)
 	SXT_PRINTF(3, 4);
@@ -59,15 +67,16 @@ int sxt_drv_run_fail_call(struct sxt_drv_run *run, const char *call, const char 
 			  ncclResult_t result);
 
 /**
- * sxt_drv_run_on() - run a job on a worker and wait, watching the other ranks and the clock.
- * @worker: service or progress thread. @job, @arg: what to run.
- * @tick: called about twice a second meanwhile, with @arg; may be NULL.
+ * sxt_drv_run_jobs() - run jobs at the same time and wait for all, watching the other ranks and
+ * the clock.
+ * @jobs: one per worker. @cnt: how many.
+ * @tick: called about twice a second meanwhile, with @tick_arg; may be NULL.
  * A job that does not leave within 10 s after it was told to ends the process, since a plugin that
- * blocks its caller cannot be unwound. Thread: main. Return: the job's result, or -EIO when the
+ * blocks its caller cannot be unwound. Thread: main. Return: 0, or -EIO when a job failed or the
  * run was stopped.
  */
-int sxt_drv_run_on(struct sxt_drv_run *run, struct sxt_drv_worker *worker, int (*job)(void *),
-		   void *arg, void (*tick)(void *));
+int sxt_drv_run_jobs(struct sxt_drv_run *run, struct sxt_drv_job *jobs, int cnt,
+		     void (*tick)(void *), void *tick_arg);
 
 /**
  * sxt_drv_run_gather() - every rank's contribution to every rank.

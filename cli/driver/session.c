@@ -62,27 +62,51 @@ static const char *default_plugin(char *out, size_t out_bytes)
 	return name;
 }
 
-static int load(struct sxt_drv_session *session, const char *plugin, int abi)
+static int load(struct sxt_drv_session *session)
 {
+	const char *plugin = session->use.plugin;
 	char path[PATH_MAX + 64];
 	char why[512];
 	const char *file = plugin != NULL ? plugin : default_plugin(path, sizeof(path));
 
 	sxt_drv_session_doing(session, "loading the plugin");
-	if (sxt_drv_net_open(file, abi, &session->run.net, why, sizeof(why)) != 0)
+	if (sxt_drv_net_open(file, session->use.abi, &session->run.net, why, sizeof(why)) != 0)
 		return sxt_drv_run_fail(&session->run, SXT_EXIT_MISSING,
 					"cannot use the plugin '%s': %s%s", file, why,
 					plugin == NULL ? "; name one with --plugin FILE" : "");
 	return 0;
 }
 
+static int check_ports(struct sxt_drv_session *session)
+{
+	const struct sxt_drv_net *net = session->run.net;
+	const int most = sxt_drv_net_merge_max(net);
+	const int ports = session->use.ports;
+
+	if (ports <= 1 || ports <= most)
+		return 0;
+	if (net->abi < 9)
+		return sxt_drv_run_fail(
+			&session->run, SXT_EXIT_USAGE,
+			"--ports %d: net v%d cannot merge devices (makeVDevice came "
+			"with v9); give --abi 9 or later",
+			ports, net->abi);
+	if (most == 0)
+		return sxt_drv_run_fail(&session->run, SXT_EXIT_USAGE,
+					"--ports %d: the plugin %s has no makeVDevice in its net "
+					"v%d",
+					ports, net->name, net->abi);
+	return sxt_drv_run_fail(&session->run, SXT_EXIT_USAGE,
+				"--ports %d: net v%d merges %d devices at most; 8 need net v12",
+				ports, net->abi, most);
+}
+
 /* Init on the user's thread; every rank gives it rank 0's number. */
-static int init(struct sxt_drv_session *session, int *devices_cnt)
+static int init_comms(struct sxt_drv_session *session)
 {
 	struct sxt_drv_run *run = &session->run;
 	uint64_t ids[SXT_DRV_MAX_RANKS];
 	uint64_t id = 0;
-	ncclResult_t result;
 
 	if (sxt_sys_random(&sxt_sys_host, &id, sizeof(id)) != 0)
 		return sxt_drv_run_fail(run, SXT_EXIT_BROKEN, "the kernel has no random numbers");
@@ -90,10 +114,20 @@ static int init(struct sxt_drv_session *session, int *devices_cnt)
 	if (sxt_drv_run_gather(run, &id, sizeof(id), ids) != 0)
 		return -EIO;
 	sxt_drv_session_doing(session, "in the plugin's init()");
-	result = sxt_drv_net_init(run->net, ids[0], &run->ctx);
-	if (result != ncclSuccess)
-		return sxt_drv_run_fail_call(run, "init", "", result);
-	session->initialised = true;
+	for (int i = 0; i < session->use.comms; i++) {
+		session->comms[i].run = run;
+		session->comms[i].user.comm = session->use.comms > 1 ? i : -1;
+		if (sxt_drv_comm_init(&session->comms[i], ids[0] + (uint64_t)i) != 0)
+			return -EIO;
+	}
+	return 0;
+}
+
+static int count_devices(struct sxt_drv_session *session, int *devices_cnt)
+{
+	struct sxt_drv_run *run = &session->run;
+	ncclResult_t result;
+
 	sxt_drv_session_doing(session, "in the plugin's devices()");
 	result = run->net->calls.devices(devices_cnt);
 	if (result != ncclSuccess)
@@ -137,15 +171,51 @@ static int find_name(struct sxt_drv_session *session, const char *name, int devi
 				name, devices_cnt, session->props.name);
 }
 
-static int choose_device(struct sxt_drv_session *session, const char *wanted, int local_rank,
-			 int devices_cnt)
+/* As NCCL merges: the properties of all, makeVDevice, and devices() tells one more. */
+static int merge_devices(struct sxt_drv_session *session, int devices_cnt)
 {
+	struct sxt_drv_run *run = &session->run;
+	const int ports = session->use.ports;
+	int devs[NCCL_NET_MAX_DEVS_PER_NIC];
+	int merged = -1;
+	int total = 0;
+	ncclResult_t result;
+
+	if (ports > devices_cnt)
+		return sxt_drv_run_fail(run, SXT_EXIT_MISSING,
+					"--ports %d: the plugin finds %d device%s here", ports,
+					devices_cnt, devices_cnt == 1 ? "" : "s");
+	for (int i = 0; i < devices_cnt; i++) {
+		if (read_props(session, i) != 0)
+			return -EIO;
+	}
+	for (int i = 0; i < ports; i++)
+		devs[i] = i;
+	sxt_drv_session_doing(session, "in the plugin's makeVDevice()");
+	result = sxt_drv_net_make_vdevice(run->net, devs, ports, &merged);
+	if (result != ncclSuccess)
+		return sxt_drv_run_fail_call(run, "makeVDevice", "", result);
+	if (count_devices(session, &total) != 0)
+		return -EIO;
+	if (merged < devices_cnt || merged >= total)
+		return sxt_drv_run_fail(run, SXT_EXIT_BROKEN,
+					"makeVDevice() names device %d; expected one behind the "
+					"%d there were, below the %d that devices() tells now",
+					merged, devices_cnt, total);
+	return read_props(session, merged);
+}
+
+static int choose_device(struct sxt_drv_session *session, int devices_cnt)
+{
+	const char *wanted = session->use.dev;
 	char *end = NULL;
 	long index;
 
 	assert(devices_cnt > 0);
+	if (session->use.ports > 1)
+		return merge_devices(session, devices_cnt);
 	if (wanted == NULL)
-		return read_props(session, local_rank % devices_cnt);
+		return read_props(session, session->use.local_rank % devices_cnt);
 	index = strtol(wanted, &end, 10);
 	if (end == wanted || *end != '\0')
 		return find_name(session, wanted, devices_cnt);
@@ -156,13 +226,13 @@ static int choose_device(struct sxt_drv_session *session, const char *wanted, in
 	return read_props(session, (int)index);
 }
 
-int sxt_drv_session_open(struct sxt_drv_session *session, const char *plugin, int abi,
-			 const char *dev, int local_rank)
+int sxt_drv_session_open(struct sxt_drv_session *session, const struct sxt_drv_use *use)
 {
 	int devices_cnt = 0;
 
-	if (load(session, plugin, abi) != 0 || init(session, &devices_cnt) != 0 ||
-	    choose_device(session, dev, local_rank, devices_cnt) != 0)
+	session->use = *use;
+	if (load(session) != 0 || check_ports(session) != 0 || init_comms(session) != 0 ||
+	    count_devices(session, &devices_cnt) != 0 || choose_device(session, devices_cnt) != 0)
 		return -EIO;
 	if ((session->props.ptr_support & NCCL_PTR_HOST) == 0)
 		return sxt_drv_run_fail(&session->run, SXT_EXIT_BROKEN,
@@ -172,89 +242,205 @@ int sxt_drv_session_open(struct sxt_drv_session *session, const char *plugin, in
 	return 0;
 }
 
-static int exchange_handles(struct sxt_drv_session *session, size_t bytes)
+/* One job in every communicator. */
+struct jobs {
+	struct sxt_drv_job list[2 * SXT_DRV_COMMS_MAX];
+	int cnt;
+};
+
+static void add_job(struct jobs *jobs, struct sxt_drv_worker *worker, int (*work)(void *),
+		    void *arg)
 {
-	char *own = malloc(bytes);
+	if (worker->started)
+		jobs->list[jobs->cnt++] =
+			(struct sxt_drv_job){.worker = worker, .work = work, .arg = arg};
+}
+
+static int run_jobs(struct sxt_drv_session *session, const char *doing, struct jobs *jobs)
+{
+	sxt_drv_session_doing(session, doing);
+	return sxt_drv_run_jobs(&session->run, jobs->list, jobs->cnt, NULL, NULL);
+}
+
+static int serve_conns(struct sxt_drv_session *session, const char *doing, int (*work)(void *))
+{
+	struct jobs jobs = {.cnt = 0};
+
+	for (int i = 0; i < session->use.comms; i++) {
+		if (session->comms[i].bench != NULL)
+			add_job(&jobs, &session->comms[i].service, work,
+				&session->comms[i].bench->conns);
+	}
+	return run_jobs(session, doing, &jobs);
+}
+
+static int serve_oob(struct sxt_drv_session *session, const char *doing, int (*work)(void *))
+{
+	struct jobs jobs = {.cnt = 0};
+
+	for (int i = 0; i < session->use.comms; i++) {
+		if (session->comms[i].oob != NULL)
+			add_job(&jobs, &session->comms[i].guest, work, session->comms[i].oob);
+	}
+	return run_jobs(session, doing, &jobs);
+}
+
+/* The guests talk until every rank's work is over. */
+static void add_talks(struct sxt_drv_session *session, struct jobs *jobs)
+{
+	for (int i = 0; i < session->use.comms; i++) {
+		struct sxt_drv_comm *comm = &session->comms[i];
+
+		if (comm->oob == NULL)
+			continue;
+		/* Before any thread of this job begins. */
+		atomic_store_explicit(&comm->oob->working, true, memory_order_relaxed);
+		add_job(jobs, &comm->guest, sxt_drv_oob_talk, comm->oob);
+	}
+}
+
+static int connect_oob(struct sxt_drv_session *session)
+{
+	const size_t bytes = (size_t)session->use.comms * NCCL_NET_HANDLE_BYTES;
+	const int ranks = session->run.ranks;
+	char *all = malloc(bytes * (size_t)ranks);
+	const char *next = all + bytes * (size_t)((session->run.rank + 1) % ranks);
+	char own[SXT_DRV_COMMS_MAX * NCCL_NET_HANDLE_BYTES];
+	int rc = -EIO;
+
+	if (all == NULL)
+		return sxt_drv_run_fail(&session->run, SXT_EXIT_BROKEN, "out of memory");
+	if (serve_oob(session, "listening out of band", sxt_drv_oob_listen) != 0)
+		goto out;
+	for (int i = 0; i < session->use.comms; i++)
+		memcpy(own + i * NCCL_NET_HANDLE_BYTES, session->comms[i].oob->own_handle,
+		       NCCL_NET_HANDLE_BYTES);
+	if (sxt_drv_run_gather(&session->run, own, bytes, all) != 0)
+		goto out;
+	for (int i = 0; i < session->use.comms; i++)
+		memcpy(session->comms[i].oob->peer_handle, next + i * NCCL_NET_HANDLE_BYTES,
+		       NCCL_NET_HANDLE_BYTES);
+	rc = serve_oob(session, "connecting out of band", sxt_drv_oob_connect);
+out:
+	free(all);
+	return rc;
+}
+
+/* What one communicator of this rank listens on, to all ranks, and back what they listen on. */
+static int exchange_handles(struct sxt_drv_session *session, struct sxt_drv_bench *bench)
+{
+	size_t bytes = (size_t)sxt_drv_bench_handles_cnt(bench) * NCCL_NET_HANDLE_BYTES;
+	char *own = calloc(1, bytes);
 	char *all = malloc(bytes * (size_t)session->run.ranks);
 	int rc;
 
 	if (own == NULL || all == NULL) {
 		rc = sxt_drv_run_fail(&session->run, SXT_EXIT_BROKEN, "out of memory");
 	} else {
-		sxt_drv_bench_copy_handles(session->bench, own);
+		sxt_drv_bench_copy_handles(bench, own);
 		rc = sxt_drv_run_gather(&session->run, own, bytes, all);
 	}
 	if (rc == 0)
-		sxt_drv_bench_take_handles(session->bench, all);
+		sxt_drv_bench_take_handles(bench, all);
 	free(own);
 	free(all);
 	return rc;
 }
 
-static int start_threads(struct sxt_drv_session *session)
+static int start_comms(struct sxt_drv_session *session, const struct sxt_drv_bench_spec *spec)
 {
-	int rc = sxt_drv_worker_start(&session->service, "service");
+	/* NCCL's bootstrap takes device 0 unless it is told another one. */
+	const int oob_dev = session->use.dev != NULL ? session->dev : 0;
 
-	if (rc == 0)
-		rc = sxt_drv_worker_start(&session->progress, "progress");
-	return rc == 0 ? 0
-		       : sxt_drv_run_fail(&session->run, SXT_EXIT_BROKEN,
-					  "cannot start a thread: %s", sxt_strerror(rc));
+	for (int i = 0; i < session->use.comms; i++) {
+		struct sxt_drv_comm *comm = &session->comms[i];
+
+		comm->user.dev = session->dev;
+		if (sxt_drv_comm_start(comm, spec, session->use.oob ? oob_dev : -1) != 0)
+			return -EIO;
+	}
+	return 0;
 }
 
-static int serve(struct sxt_drv_session *session, const char *doing, int (*job)(void *))
+static int connect_comms(struct sxt_drv_session *session)
 {
-	sxt_drv_session_doing(session, doing);
-	return sxt_drv_run_on(&session->run, &session->service, job, &session->bench->conns, NULL);
+	struct jobs jobs = {.cnt = 0};
+
+	for (int i = 0; i < session->use.comms; i++) {
+		if (exchange_handles(session, session->comms[i].bench) != 0)
+			return -EIO;
+	}
+	for (int i = 0; i < session->use.comms; i++)
+		add_job(&jobs, &session->comms[i].service, sxt_drv_comm_connect,
+			&session->comms[i]);
+	add_talks(session, &jobs);
+	return run_jobs(session, "connecting", &jobs);
 }
 
 int sxt_drv_session_connect(struct sxt_drv_session *session, const struct sxt_drv_bench_spec *spec)
 {
 	struct sxt_drv_run *run = &session->run;
-	struct nccl_net_attr attr;
 
 	if (spec->group > session->props.max_recvs)
 		return sxt_drv_run_fail(run, SXT_EXIT_USAGE,
 					"--group %d: device %s takes groups of up to %d (maxRecvs)",
 					spec->group, session->props.name, session->props.max_recvs);
-	if (start_threads(session) != 0)
-		return -EIO;
-	if (sxt_drv_bench_create(run, spec, session->dev, &session->bench) != 0)
-		return sxt_drv_run_fail(run, SXT_EXIT_BROKEN, "no memory for buffers of %zu bytes",
-					spec->max_bytes);
-	/* "Undefined" in every field; NCCL ignores the answer too. */
-	memset(&attr, 0xff, sizeof(attr));
-	if (run->net->calls.set_attr != NULL)
-		sxt_ignore((long)run->net->calls.set_attr(run->ctx, &attr));
-	if (serve(session, "listening", sxt_drv_conns_listen) != 0 ||
-	    exchange_handles(session, (size_t)sxt_drv_bench_conns_per_rank(spec) *
-					      NCCL_NET_HANDLE_BYTES) != 0 ||
-	    serve(session, "connecting", sxt_drv_conns_connect) != 0)
+	if (start_comms(session, spec) != 0 || (session->use.oob && connect_oob(session) != 0) ||
+	    serve_conns(session, "listening", sxt_drv_conns_listen) != 0 ||
+	    connect_comms(session) != 0)
 		return -EIO;
 	return sxt_drv_run_barrier(run);
 }
 
+int sxt_drv_session_work(struct sxt_drv_session *session, size_t bytes, int iterations,
+			 void (*tick)(void *), void *tick_arg)
+{
+	struct jobs jobs = {.cnt = 0};
+
+	for (int i = 0; i < session->use.comms; i++) {
+		struct sxt_drv_comm *comm = &session->comms[i];
+
+		comm->bench->bytes = bytes;
+		comm->bench->iterations = iterations;
+		add_job(&jobs, &comm->progress, sxt_drv_comm_work, comm);
+	}
+	if (iterations == 0)
+		return 0;
+	add_talks(session, &jobs);
+	return sxt_drv_run_jobs(&session->run, jobs.list, jobs.cnt, tick, tick_arg);
+}
+
+uint64_t sxt_drv_session_oob_rounds(const struct sxt_drv_session *session)
+{
+	uint64_t rounds = 0;
+
+	for (int i = 0; i < session->use.comms; i++)
+		rounds += session->comms[i].oob != NULL ? session->comms[i].oob->rounds : 0;
+	return rounds;
+}
+
 int sxt_drv_session_close(struct sxt_drv_session *session)
 {
-	struct sxt_drv_run *run = &session->run;
-	ncclResult_t result = ncclSuccess;
-	int rc = 0;
+	int rc = serve_conns(session, "closing connections", sxt_drv_conns_close);
 
-	if (session->bench != NULL && session->service.started)
-		rc = serve(session, "closing connections", sxt_drv_conns_close);
-	sxt_drv_worker_stop(&session->service);
-	sxt_drv_worker_stop(&session->progress);
+	if (serve_oob(session, "closing connections out of band", sxt_drv_oob_close) != 0)
+		rc = -EIO;
 	sxt_drv_session_doing(session, "in the plugin's finalize()");
-	if (session->initialised)
-		result = sxt_drv_net_finalize(run->net, run->ctx);
-	session->initialised = false;
-	return result == ncclSuccess ? rc : sxt_drv_run_fail_call(run, "finalize", "", result);
+	for (int i = 0; i < session->use.comms; i++) {
+		if (session->comms[i].run != NULL && sxt_drv_comm_finalize(&session->comms[i]) != 0)
+			rc = -EIO;
+	}
+	return rc;
 }
 
 void sxt_drv_session_fini(struct sxt_drv_session *session)
 {
-	sxt_drv_bench_destroy(session->bench);
-	session->bench = NULL;
+	for (int i = 0; i < SXT_DRV_COMMS_MAX; i++) {
+		sxt_drv_bench_destroy(session->comms[i].bench);
+		sxt_drv_oob_destroy(session->comms[i].oob);
+		session->comms[i].bench = NULL;
+		session->comms[i].oob = NULL;
+	}
 	sxt_drv_net_close(session->run.net);
 	session->run.net = NULL;
 	sxt_drv_run_fini(&session->run);

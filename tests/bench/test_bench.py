@@ -14,6 +14,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../
 from schema import Checker  # noqa: E402 - the folder is known only now
 
 SEXTANT, FAKE, SCHEMA, CASE = sys.argv[1:5]
+PATTERNS = (["sendrecv"], ["all_reduce"], ["all_reduce", "--algo", "tree"], ["all_gather"],
+            ["reduce_scatter"], ["alltoall"], ["ll"])
 QUICK = ["-e", "64K", "-f", "64", "-n", "2"]
 
 
@@ -35,13 +37,13 @@ def expect(status, text, result):
 
 
 def case_patterns():
-    """Every version, each pattern with 2 and 4 ranks, from 0 bytes up."""
+    """Every version, each pattern with 2 to 4 ranks, from 0 bytes up."""
     for abi in range(6, 13):
-        for number, pattern in enumerate(("sendrecv", "all_reduce", "ll")):
-            ranks = "4" if (abi + number) % 2 else "2"
+        for number, pattern in enumerate(PATTERNS):
+            ranks = str(2 + (abi + number) % 3)
             expect(0, "# OK: 0 wrong",
-                   bench("--abi", str(abi), "--pattern", pattern, "--ranks", ranks, "--hosts", "2",
-                         "-b", "0", "-e", "300000", "-f", "37", "-n", "2", "-c", "2"))
+                   bench("--abi", str(abi), "--pattern", *pattern, "--ranks", ranks, "--hosts",
+                         "2", "-b", "0", "-e", "300000", "-f", "37", "-n", "2", "-c", "2"))
 
 
 def case_shapes():
@@ -57,8 +59,37 @@ def case_shapes():
                   ["-d", "uint8", "-b", "13", "-e", "1000", "-i", "77", "--channels", "5"],
                   ["--depth", "32", "--pattern", "sendrecv", "-e", "1M"],
                   ["--depth", "1", "--pattern", "ll"],
+                  ["--algo", "tree", "--proto", "ll128", "--channels", "3", "--ranks", "5"],
+                  ["--pattern", "alltoall", "--group", "1", "--ranks", "3"],
+                  ["--pattern", "alltoall", "--channels", "3", "--proto", "ll", "-d", "int8"],
+                  ["--pattern", "reduce_scatter", "-d", "double", "-b", "1", "-i", "999"],
+                  ["--pattern", "all_gather", "-d", "uint8", "-b", "1", "-i", "333", "-e", "9999"],
                   ["--dev", "1"], ["--dev", "fake0"]):
         expect(0, "# OK: 0 wrong", bench("--ranks", "2", *QUICK, *shape))
+
+
+def case_several():
+    """Communicators at once, a thread that talks beside the data, merged devices."""
+    for abi, pattern in zip(range(6, 13), PATTERNS):
+        # The fake's v7 wants irecvConsumed, which NCCL's bootstrap never calls.
+        oob = ["--oob"] if abi != 7 else []
+        expect(0, "# OK: 0 wrong",
+               bench("--ranks", "3", *QUICK, "--comms", "3", "--abi", str(abi), "--pattern",
+                     *pattern, *oob))
+    many = bench("--ranks", "2", *QUICK, "--comms", "2", "--oob")
+    expect(0, "# 2 communicators at once", many)
+    expect(0, "# Out of band: ", many)
+    for abi in range(9, 13):
+        expect(0, "device fake-merged0",
+               bench("--ranks", "2", *QUICK, "--ports", "2", "--abi", str(abi)))
+    expect(0, "NCCL_IB_QPS_PER_CONNECTION=4",
+           bench("--ranks", "2", *QUICK, env={"NCCL_IB_QPS_PER_CONNECTION": "4"}))
+    ports = ["--ranks", "2", *QUICK, "--ports", "2"]
+    expect(2, "makeVDevice() of net v12 returned ncclInvalidUsage", bench(*ports, fault="merge"))
+    expect(2, "makeVDevice() names device 2", bench(*ports, fault="uncounted"))
+    expect(69, "the plugin finds 2 devices here", bench("--ranks", "2", "--ports", "4"))
+    expect(2, "of communicator ", bench("--ranks", "2", "-e", "1M", "-n", "200", "--comms", "2",
+                                         fault="error:0:200"))
 
 
 def case_misbehaviour():
@@ -102,6 +133,14 @@ def case_usage():
     expect(64, "must be 6..12", bench("--ranks", "2", "--abi", "13"))
     expect(64, "is no size", bench("--ranks", "2", "-b", "12q"))
     expect(64, "--group", bench("--ranks", "2", "--group", "2"))
+    expect(64, "is none of all_reduce", bench("--ranks", "2", "--pattern", "broadcast"))
+    expect(64, "is no algorithm of all_gather",
+           bench("--ranks", "2", "--pattern", "all_gather", "--algo", "tree"))
+    expect(64, "makeVDevice came with v9", bench("--ranks", "2", "--ports", "2", "--abi", "8"))
+    expect(64, "merges 4 devices at most", bench("--ranks", "2", "--ports", "8", "--abi", "11"))
+    expect(64, "--ports must be 1..8", bench("--ranks", "2", "--ports", "9"))
+    expect(64, "--dev cannot choose others", bench("--ranks", "2", "--ports", "2", "--dev", "1"))
+    expect(64, "--comms must be 1..16", bench("--ranks", "2", "--comms", "0"))
     expect(64, "larger than", bench("--ranks", "2", "-b", "8K", "-e", "4K"))
     for name in ("RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"):
         os.environ.pop(name, None)
@@ -117,7 +156,7 @@ def case_json():
         schema = json.load(file)
     for fault, status, verdict in ((None, 0, "ok"), ("corrupt:1", 1, "wrong"),
                                    ("error:1", 2, "failed"), ("init", 69, "failed")):
-        result = bench("--ranks", "2", "--json", *QUICK, fault=fault)
+        result = bench("--ranks", "2", "--json", "--oob", *QUICK, fault=fault)
         expect(status, f'"verdict": "{verdict}"', result)
         checker = Checker(schema)
         checker.check(json.loads(result[1]), schema)

@@ -152,7 +152,7 @@ ncclResult_t sxt_fake_make_device(int *out, int ndevs, const int *devs, int max)
 	ncclResult_t result = ncclInvalidUsage;
 	struct merged *m;
 
-	if (!can_merge(ndevs, devs, max)) {
+	if (!can_merge(ndevs, devs, max) || sxt_fake_fault("merge", 0)) {
 		SXT_FAKE_WARN("fake: cannot merge these %d devices", ndevs);
 		return ncclInvalidUsage;
 	}
@@ -162,7 +162,9 @@ ncclResult_t sxt_fake_make_device(int *out, int ndevs, const int *devs, int max)
 		m->members.ndevs = ndevs;
 		memcpy(m->members.devs, devs, sizeof(devs[0]) * (size_t)ndevs);
 		snprintf(m->name, sizeof(m->name), "fake-merged%d", merged_cnt);
-		*out = SXT_FAKE_DEVICES + merged_cnt++;
+		*out = SXT_FAKE_DEVICES + merged_cnt;
+		/* One that is told and not counted, as asked. */
+		merged_cnt += !sxt_fake_fault("uncounted", 0);
 		result = ncclSuccess;
 	}
 	pthread_mutex_unlock(&lock);

@@ -2,7 +2,8 @@
  * fault.c - misbehaviour of the fake net plugin at one moment of a run, to see who notices.
  *
  * SXT_FAKE_FAULT=WHAT[:RANK[:NTH]]: in the NTH isend (default 10) whose tag is RANK: corrupt,
- * error, die, block, stall, short; or at once in every rank: init, nodevice, connect.
+ * error, die, block, stall, short; or at once in every rank: init, nodevice, connect, merge,
+ * uncounted.
  */
 #include "tests/fake/net/fake.h"
 
