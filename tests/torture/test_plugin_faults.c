@@ -21,6 +21,7 @@
 #define BUFFERS_CNT  20 /* more than the first table of registrations holds */
 #define BUFFER_BYTES 4096
 #define MESSAGE_TAG  3
+#define POISONED_DEV (-77)
 #define TURNS_CLOSE  20
 
 extern const struct nccl_net_v6 ncclNetPlugin_v6;
@@ -41,6 +42,7 @@ struct calls {
 static struct {
 	const struct calls *calls;
 	void *ctx;
+	int dev;           /* that both ends use */
 	struct sxt_ib *ib; /* the transport behind it, whose watcher the test turns */
 	void *listener;
 	void *first_listener; /* keeps the watcher and its side channels */
@@ -82,12 +84,12 @@ static void fini_v6(void)
 
 static ncclResult_t listen_v6(void *handle, void **comm)
 {
-	return ncclNetPlugin_v6.listen(0, handle, comm);
+	return ncclNetPlugin_v6.listen(bench.dev, handle, comm);
 }
 
 static ncclResult_t connect_v6(void *handle, void **comm)
 {
-	return ncclNetPlugin_v6.connect(0, handle, comm);
+	return ncclNetPlugin_v6.connect(bench.dev, handle, comm);
 }
 
 static ncclResult_t accept_v6(void *listener, void **comm)
@@ -132,13 +134,14 @@ static void fini_v12(void)
 
 static ncclResult_t listen_v12(void *handle, void **comm)
 {
-	return ncclNetPlugin_v12.listen(bench.ctx, 0, handle, comm);
+	return ncclNetPlugin_v12.listen(bench.ctx, bench.dev, handle, comm);
 }
 
 static ncclResult_t connect_v12(void *handle, void **comm)
 {
 	struct nccl_net_device_handle *device = TORTURE_POISON;
-	ncclResult_t result = ncclNetPlugin_v12.connect(bench.ctx, 0, handle, comm, &device);
+	ncclResult_t result =
+		ncclNetPlugin_v12.connect(bench.ctx, bench.dev, handle, comm, &device);
 
 	assert_ptr_equal(device, TORTURE_POISON);
 	return result;
@@ -364,7 +367,7 @@ static void use_plugin(void)
 	int cnt = 0;
 
 	assert_int_equal(ncclNetPlugin_v12.devices(&cnt), ncclSuccess);
-	assert_in_range(cnt, 1, 2);
+	assert_in_range(cnt, 1, 3); /* two ports, and both as one */
 	find_transport();
 	assert_int_equal(make_both_ends(), ncclSuccess);
 	use_both_ends();
@@ -468,6 +471,37 @@ static const struct torture_path again_path = {
 	.teardown = close_plugin_warm,
 };
 
+static const char *const merge_calls[] = {"calloc", NULL};
+
+static int merge(void)
+{
+	struct nccl_net_vdev_props_v12 parts = {.ndevs = 2, .devs = {0, 1}};
+	int dev = POISONED_DEV;
+	ncclResult_t result = ncclNetPlugin_v12.makeVDevice(&dev, &parts);
+
+	assert_int_equal(dev, result == ncclSuccess ? 2 : POISONED_DEV);
+	bench.dev = dev;
+	return (int)result;
+}
+
+static void use_merged(void)
+{
+	use_plugin();
+	bench.dev = 0;
+}
+
+static const struct torture_path merge_path = {
+	.name = "makeVDevice",
+	.is_nccl = true,
+	.calls = merge_calls,
+	.errors = init_errors,
+	.setup = open_plugin,
+	.act = merge,
+	.use = use_merged,
+	.undo = nothing,
+	.teardown = fini,
+};
+
 static void open_plugin_with_ends(void)
 {
 	open_plugin();
@@ -555,6 +589,13 @@ static void the_next_ones_fail(void **state)
 	torture_run(&again_path);
 }
 
+static void merging_fails(void **state)
+{
+	memset(&bench, 0, sizeof(bench));
+	bench.calls = *state;
+	torture_run(&merge_path);
+}
+
 static void registering_fails(void **state)
 {
 	memset(&bench, 0, sizeof(bench));
@@ -579,6 +620,7 @@ int main(void)
 		BELOW(connect_and_accept_fail, v12),
 		BELOW(the_next_ones_fail, v6),
 		BELOW(the_next_ones_fail, v12),
+		BELOW(merging_fails, v12),
 		BELOW(registering_fails, v6),
 		BELOW(registering_fails, v12),
 	};

@@ -18,6 +18,8 @@
 
 #define BUFFERS_CNT  40 /* more than the first table of registrations holds */
 #define BUFFER_BYTES 4096
+#define PATHS_CNT    4
+#define POISONED_DEV (-77)
 #define TABLE_FIRST  16 /* slots of a context, attempts of a process, before the table grows */
 
 /* Two processes, as far as the transport can tell, and what a path makes in them. */
@@ -80,6 +82,8 @@ static void aim_link(struct sxt_context *from_ctx, struct sxt_context *to_ctx)
 		.to = bench.ibs[1],
 		.from_ctx = from_ctx,
 		.to_ctx = to_ctx,
+		/* Another port than the sender's, if there is one. */
+		.to_dev = sxt_ib_nics_cnt(bench.ibs[1]) - 1,
 	};
 }
 
@@ -348,7 +352,9 @@ static int live_there_and_back(void)
 	int rc[2];
 
 	for (int i = 0; i < 2; i++) {
-		bench.link = (struct torture_link){.from = bench.ibs[i], .to = bench.ibs[1 - i]};
+		aim_link(NULL, NULL);
+		bench.link.from = bench.ibs[i];
+		bench.link.to = bench.ibs[1 - i];
 		rc[i] = torture_link_make(&bench.link);
 		if (rc[i] == 0)
 			close_link();
@@ -376,15 +382,102 @@ static void connections_live_and_end(void **state)
 	torture_run(&path);
 }
 
-static void open_two_with_buffers(void)
+static const int both_ports[] = {0, 1};
+
+static int merge_nics(void)
+{
+	int dev = POISONED_DEV;
+	int rc = sxt_ib_merge(bench.ibs[1], both_ports, SXT_ARRAY_LEN(both_ports), SXT_NIC_DEVS_MAX,
+			      &dev);
+
+	assert_int_equal(dev, rc == 0 ? 2 : POISONED_DEV);
+	return rc;
+}
+
+static const char *const merge_calls[] = {"calloc", NULL};
+
+static void nics_are_merged(void **state)
+{
+	static const struct torture_path path = {
+		.name = "merging NICs",
+		.calls = merge_calls,
+		.errors = no_errors,
+		.setup = open_two,
+		.act = merge_nics,
+		.use = use_process,
+		.undo = nothing,
+		.teardown = close_two,
+	};
+
+	(void)state;
+	torture_run(&path);
+}
+
+/* Two ports with two queue pairs each on both sides. */
+static void open_two_merged(void)
+{
+	int dev;
+
+	open_two();
+	bench.config.ib_qps_per_connection = PATHS_CNT / SXT_ARRAY_LEN(both_ports);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(sxt_ib_merge(bench.ibs[i], both_ports, SXT_ARRAY_LEN(both_ports),
+					      SXT_NIC_DEVS_MAX, &dev),
+				 0);
+}
+
+static int make_merged_link(void)
+{
+	aim_link(NULL, NULL);
+	bench.link.from_dev = bench.link.to_dev;
+	return torture_link_make(&bench.link);
+}
+
+/* Small messages take the paths in turn. */
+static void use_every_path(void)
+{
+	for (int i = 0; i < PATHS_CNT; i++)
+		use_link();
+}
+
+static void ends_of_several_paths_are_made(void **state)
+{
+	static const struct torture_path path = {
+		.name = "connecting over several paths",
+		.calls = link_calls,
+		.keeps = true,
+		.errors = link_errors,
+		.setup = open_two_merged,
+		.act = make_merged_link,
+		.use = use_every_path,
+		.undo = close_link,
+		.teardown = close_two,
+	};
+
+	(void)state;
+	torture_run(&path);
+}
+
+static void take_buffers(void)
 {
 	void *memory = NULL;
 
-	open_two();
-	aim_link(NULL, NULL);
-	assert_int_equal(torture_link_make(&bench.link), 0);
 	assert_int_equal(posix_memalign(&memory, BUFFER_BYTES, BUFFERS_CNT * BUFFER_BYTES), 0);
 	bench.buffers = memory;
+}
+
+static void open_two_with_buffers(void)
+{
+	open_two();
+	assert_int_equal(make_private_link(), 0);
+	take_buffers();
+}
+
+static void open_two_merged_with_buffers(void)
+{
+	open_two_merged();
+	assert_int_equal(make_merged_link(), 0);
+	take_buffers();
 }
 
 static void put_buffers(void)
@@ -445,6 +538,24 @@ static void memory_is_registered(void **state)
 	torture_run(&path);
 }
 
+static void memory_is_registered_on_every_port(void **state)
+{
+	static const struct torture_path path = {
+		.name = "registering on every port",
+		.calls = register_calls,
+		.keeps = true,
+		.errors = no_errors,
+		.setup = open_two_merged_with_buffers,
+		.act = get_buffers,
+		.use = use_every_path,
+		.undo = put_buffers,
+		.teardown = close_two_with_buffers,
+	};
+
+	(void)state;
+	torture_run(&path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -454,7 +565,10 @@ int main(void)
 		cmocka_unit_test(both_ends_are_made),
 		cmocka_unit_test(full_contexts_get_one_more),
 		cmocka_unit_test(connections_live_and_end),
+		cmocka_unit_test(nics_are_merged),
+		cmocka_unit_test(ends_of_several_paths_are_made),
 		cmocka_unit_test(memory_is_registered),
+		cmocka_unit_test(memory_is_registered_on_every_port),
 	};
 
 	sxt_log_set_sink(sink);

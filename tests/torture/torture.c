@@ -192,8 +192,7 @@ static int begin(struct torture_link *link)
 	link->listener = TORTURE_POISON;
 	link->send = TORTURE_POISON;
 	link->recv = TORTURE_POISON;
-	rc = sxt_listen(link->to, link->to_ctx, sxt_ib_nics_cnt(link->to) - 1, &link->handle,
-			&link->listener);
+	rc = sxt_listen(link->to, link->to_ctx, link->to_dev, &link->handle, &link->listener);
 	check_output(rc, (void **)&link->listener);
 	if (rc != 0)
 		assert_memory_equal(&link->handle, &poisoned, sizeof(poisoned));
@@ -212,8 +211,8 @@ static int join(struct torture_link *link)
 
 	for (int i = 0; i < ROUNDS_MAX && after < ROUNDS_QUICK; i++) {
 		if (connect_rc == -EAGAIN)
-			connect_rc = sxt_connect(link->from, link->from_ctx, 0, SXT_TCLASS_DEFAULT,
-						 &link->handle, &link->send);
+			connect_rc = sxt_connect(link->from, link->from_ctx, link->from_dev,
+						 SXT_TCLASS_DEFAULT, &link->handle, &link->send);
 		if (accept_rc == -EAGAIN)
 			accept_rc = sxt_accept(link->listener, &link->recv);
 		turn_both(link);

@@ -52,6 +52,8 @@ struct torture_link {
 	struct sxt_ib *to;
 	struct sxt_context *from_ctx; /* NULL: private ones */
 	struct sxt_context *to_ctx;
+	int from_dev; /* NIC of each end */
+	int to_dev;
 	struct sxt_listener *listener;
 	struct sxt_conn *send;
 	struct sxt_conn *recv;
@@ -66,7 +68,7 @@ void torture_turn(struct sxt_ib *ib);
 
 /**
  * torture_link_make() - listen, connect and accept until both ends are made or one has failed.
- * @link: from, to and the contexts are set. Nothing of it is left when it fails.
+ * @link: from, to, NICs and contexts are set. Nothing of it is left when it fails.
  * Return: 0, or the error of the call that failed first.
  */
 int torture_link_make(struct torture_link *link);
