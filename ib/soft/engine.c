@@ -297,6 +297,7 @@ static int make_arena(struct sxt_soft_engine *eng)
 	self->pid = eng->state->pid;
 	self->is_self = true;
 	self->refs = 1;
+	eng->peers[self->slot] = self;
 	snprintf(name, sizeof(name), "proc/%u/arena", self->slot);
 	rc = sxt_soft_state_map(eng->state, name, sizeof(struct sxt_soft_arena), &map);
 	if (rc != 0)
@@ -305,7 +306,6 @@ static int make_arena(struct sxt_soft_engine *eng)
 	rc = sxt_soft_shared_lock_init(&self->arena->atomics_lock);
 	self->arena->proc_word = self->word;
 	self->arena->magic = SXT_SOFT_ARENA_MAGIC;
-	eng->peers[self->slot] = self;
 	return rc;
 }
 
