@@ -77,18 +77,18 @@ static void keep_own_fds(struct family *family, int rank, int *fds)
 	close_fds(family);
 }
 
-/* On a software fabric: the host's HCAs, and its /sys (docs/fabric.md, by number). */
-static void move_to_host(int number)
+void sxt_drv_launch_move(int host)
 {
 	const char *state = sxt_env_get("SEXTANT_SOFT_STATE");
 	char sysroot[PATH_MAX];
-	char host[16];
+	char name[16];
 
 	if (state == NULL)
 		return;
-	snprintf(host, sizeof(host), "%d", number);
-	snprintf(sysroot, sizeof(sysroot), "%s/hosts/%d", state, number);
-	setenv("SEXTANT_SOFT_HOST", host, 1);
+	/* Its HCAs, and its /sys (docs/fabric.md, by number). */
+	snprintf(name, sizeof(name), "%d", host);
+	snprintf(sysroot, sizeof(sysroot), "%s/hosts/%d", state, host);
+	setenv("SEXTANT_SOFT_HOST", name, 1);
 	setenv("SEXTANT_SYSROOT", sysroot, 1);
 }
 
@@ -108,7 +108,7 @@ static int child_main(struct family *family, int rank,
 	for (int i = 0; i < rank; i++)
 		place.local_rank += i * spec->hosts / spec->ranks == place.host;
 	keep_own_fds(family, rank, fds);
-	move_to_host(place.host);
+	sxt_drv_launch_move(place.host);
 	return body(&place, arg);
 }
 

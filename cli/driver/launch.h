@@ -39,6 +39,12 @@ int sxt_drv_launch_fork(const struct sxt_drv_fork *spec,
 			int (*body)(const struct sxt_drv_place *, void *), void *arg);
 
 /**
+ * sxt_drv_launch_move() - on a software fabric: this process from now on lives on another host.
+ * @host: its number. Does nothing without SEXTANT_SOFT_STATE. Thread: before any other.
+ */
+void sxt_drv_launch_move(int host);
+
+/**
  * sxt_drv_launch_env() - this process's place by the launcher's variables: RANK, WORLD_SIZE,
  * MASTER_ADDR, MASTER_PORT, else Open MPI's, else Slurm's.
  * @out: written on success only.

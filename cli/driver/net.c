@@ -164,8 +164,7 @@ static void bind_table(struct sxt_drv_net *net)
 	}
 }
 
-/* The first member that NCCL calls unchecked and that is missing; NULL if all are there. */
-static const char *missing_member(const struct sxt_drv_net *net)
+const char *sxt_drv_net_missing(const struct sxt_drv_net *net)
 {
 	const struct sxt_drv_calls *c = &net->calls;
 	const struct {
@@ -235,6 +234,7 @@ static int pick_table(struct sxt_drv_net *net, int abi, const struct tables *tab
 		if (tables->of[n] == NULL)
 			continue;
 		newest = n;
+		net->abis |= 1u << n;
 		if (used > 0 && (size_t)used < why_bytes)
 			used += snprintf(why + used, why_bytes - (size_t)used, " v%d", n);
 	}
@@ -249,12 +249,11 @@ static int pick_table(struct sxt_drv_net *net, int abi, const struct tables *tab
 	return net->table != NULL ? 0 : -ENOSYS;
 }
 
-int sxt_drv_net_open(const char *name, int abi, struct sxt_drv_net **out, char *why,
+int sxt_drv_net_load(const char *name, int abi, struct sxt_drv_net **out, char *why,
 		     size_t why_bytes)
 {
 	struct tables tables = {0};
 	struct sxt_drv_net *net = calloc(1, sizeof(*net));
-	const char *missing;
 	int rc;
 
 	if (net == NULL) {
@@ -264,24 +263,36 @@ int sxt_drv_net_open(const char *name, int abi, struct sxt_drv_net **out, char *
 	rc = open_library(net, name, &tables, why, why_bytes);
 	if (rc == 0)
 		rc = pick_table(net, abi, &tables, why, why_bytes);
-	if (rc != 0)
-		goto fail;
+	if (rc != 0) {
+		sxt_drv_net_close(net);
+		return rc;
+	}
 	net->config.trafficClass = NCCL_NET_UNDEFINED;
 	/* The name is the first member of every version. */
 	net->name = *(const char *const *)net->table;
 	bind_table(net);
-	missing = missing_member(net);
+	*out = net;
+	return 0;
+}
+
+int sxt_drv_net_open(const char *name, int abi, struct sxt_drv_net **out, char *why,
+		     size_t why_bytes)
+{
+	struct sxt_drv_net *net = NULL;
+	const char *missing;
+	int rc = sxt_drv_net_load(name, abi, &net, why, why_bytes);
+
+	if (rc != 0)
+		return rc;
+	missing = sxt_drv_net_missing(net);
 	if (missing != NULL) {
 		snprintf(why, why_bytes, "%s: ncclNetPlugin_v%d.%s is NULL, and NCCL would use it",
 			 net->file, net->abi, missing);
-		rc = -EINVAL;
-		goto fail;
+		sxt_drv_net_close(net);
+		return -EINVAL;
 	}
 	*out = net;
 	return 0;
-fail:
-	sxt_drv_net_close(net);
-	return rc;
 }
 
 void sxt_drv_net_close(struct sxt_drv_net *net)

@@ -43,6 +43,7 @@ struct sxt_drv_msg {
 	size_t bytes;
 	int tag;
 	void *mhandle;
+	void *phandle; /* of the profiler, v10 and later; NULL: none */
 };
 
 /* A piece of memory for regMr. */
@@ -108,12 +109,14 @@ struct sxt_drv_calls {
 
 struct sxt_drv_net {
 	int abi;
-	const char *name; /* the plugin's own */
-	char file[4096];  /* as it was opened */
+	unsigned int abis; /* bit n: the library has a table of version n */
+	const char *name;  /* the plugin's own */
+	char file[4096];   /* as it was opened */
 	const void *table;
 	struct sxt_drv_calls calls;
 	bool initialised; /* v6 to v10 take init once per load */
 	struct nccl_net_comm_config config;
+	ncclProfilerCallback_t profiler; /* for init; NULL: one that makes no events */
 	void *library;
 };
 
@@ -129,6 +132,19 @@ struct sxt_drv_net {
  */
 SXT_MUST_CHECK int sxt_drv_net_open(const char *name, int abi, struct sxt_drv_net **out, char *why,
 				    size_t why_bytes);
+
+/**
+ * sxt_drv_net_load() - as sxt_drv_net_open(), whatever members its table lacks.
+ * @name, @abi, @out, @why, @why_bytes: the same. Return: the same, but never -EINVAL.
+ */
+SXT_MUST_CHECK int sxt_drv_net_load(const char *name, int abi, struct sxt_drv_net **out, char *why,
+				    size_t why_bytes);
+
+/**
+ * sxt_drv_net_missing() - the first member that NCCL calls unchecked and that is NULL.
+ * @net: loaded. Return: its name in NCCL's table, NULL if all are there.
+ */
+const char *sxt_drv_net_missing(const struct sxt_drv_net *net);
 
 /**
  * sxt_drv_net_close() - unload; every comm is closed and every context finalized before.

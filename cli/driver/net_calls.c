@@ -23,16 +23,16 @@ static ncclResult_t no_profiler(void **ehandle, int type, void *phandle, int64_t
 
 ncclResult_t sxt_drv_net_init(struct sxt_drv_net *net, uint64_t commid, void **ctx_out)
 {
+	ncclProfilerCallback_t profiler = net->profiler != NULL ? net->profiler : no_profiler;
 	ncclResult_t result;
 
 	if (net->calls.init_ctx != NULL)
-		return net->calls.init_ctx(ctx_out, commid, &net->config, sxt_drv_logger,
-					   no_profiler);
+		return net->calls.init_ctx(ctx_out, commid, &net->config, sxt_drv_logger, profiler);
 	*ctx_out = NULL;
 	if (net->initialised)
 		return ncclSuccess;
 	if (net->calls.init_prof != NULL)
-		result = net->calls.init_prof(sxt_drv_logger, no_profiler);
+		result = net->calls.init_prof(sxt_drv_logger, profiler);
 	else
 		result = net->calls.init_log(sxt_drv_logger);
 	net->initialised = result == ncclSuccess;
@@ -216,8 +216,8 @@ ncclResult_t sxt_drv_net_isend(struct sxt_drv_net *net, void *comm, const struct
 	const struct sxt_drv_calls *c = &net->calls;
 
 	if (c->isend_prof != NULL)
-		return c->isend_prof(comm, msg->data, msg->bytes, msg->tag, msg->mhandle, NULL,
-				     request);
+		return c->isend_prof(comm, msg->data, msg->bytes, msg->tag, msg->mhandle,
+				     msg->phandle, request);
 	if (c->isend_size != NULL)
 		return c->isend_size(comm, msg->data, msg->bytes, msg->tag, msg->mhandle, request);
 	if (msg->bytes > INT_MAX)
@@ -275,6 +275,8 @@ ncclResult_t sxt_drv_net_irecv(struct sxt_drv_net *net, void *comm, int n,
 {
 	void *phandles[GROUP_MAX] = {NULL};
 
+	for (int i = 0; i < n && i < GROUP_MAX; i++)
+		phandles[i] = msgs[i].phandle;
 	return irecv_with(net, comm, n, msgs, phandles, request);
 }
 
