@@ -36,6 +36,12 @@ int sxt_cmd_soft(int argc, char **argv);
 int sxt_cmd_bench(int argc, char **argv);
 
 /**
+ * sxt_cmd_conform() - `sextant conform`: a net plugin against NCCL's contract.
+ * @argc, @argv: the subcommand's own arguments. Return: exit status.
+ */
+int sxt_cmd_conform(int argc, char **argv);
+
+/**
  * sxt_cli_print_json() - write one JSON document and a newline to standard output.
  * @root: the document, with its "schema" member; the reference is taken.
  * Return: 0, or SXT_EXIT_BROKEN when standard output cannot be written.
