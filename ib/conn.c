@@ -221,18 +221,19 @@ static int paths_make(struct sxt_conn *conn)
 	return 0;
 }
 
-uint32_t sxt_conn_paths_cnt(const struct sxt_nic *nic, uint32_t peer_ports_cnt)
+uint32_t sxt_conn_paths_cnt(struct sxt_nic *nic, uint32_t peer_ports_cnt)
 {
 	uint32_t ports_cnt = nic->ports_cnt > peer_ports_cnt ? nic->ports_cnt : peer_ports_cnt;
 	uint32_t each = nic->ports[0]->device->ib->config->ib_qps_per_connection;
 
 	if (each * ports_cnt <= SXT_PATHS_MAX)
 		return each * ports_cnt;
-	SXT_LOG(SXT_LOG_WARN,
-		"NCCL_IB_QPS_PER_CONNECTION=%u on %u ports asks for %u queue pairs per "
-		"connection, taking %u: set it to %u or less",
-		each, ports_cnt, each * ports_cnt, SXT_PATHS_MAX / ports_cnt * ports_cnt,
-		SXT_PATHS_MAX / ports_cnt);
+	if (atomic_exchange_explicit(&nic->paths_told, true, memory_order_relaxed) == 0)
+		SXT_LOG(SXT_LOG_WARN,
+			"%s: NCCL_IB_QPS_PER_CONNECTION=%u on %u ports asks for %u queue pairs per "
+			"connection, taking %u: set it to %u or less",
+			nic->label, each, ports_cnt, each * ports_cnt,
+			SXT_PATHS_MAX / ports_cnt * ports_cnt, SXT_PATHS_MAX / ports_cnt);
 	return SXT_PATHS_MAX / ports_cnt * ports_cnt;
 }
 

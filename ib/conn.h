@@ -131,10 +131,11 @@ static inline const char *sxt_conn_label(const struct sxt_conn *conn)
 
 /**
  * sxt_conn_paths_cnt() - how many paths a connection gets: what the sending side's settings say.
- * @nic: the local NIC. @peer_ports_cnt: ports of the peer's, 1..SXT_PORTS_MAX.
+ * @nic: the local NIC; told once when the settings ask for too many.
+ * @peer_ports_cnt: ports of the peer's, 1..SXT_PORTS_MAX.
  * Return: 1..SXT_PATHS_MAX, at least one per port of either side.
  */
-uint32_t sxt_conn_paths_cnt(const struct sxt_nic *nic, uint32_t peer_ports_cnt);
+uint32_t sxt_conn_paths_cnt(struct sxt_nic *nic, uint32_t peer_ports_cnt);
 
 /**
  * sxt_conn_create() - an end with its memory, its slot and its queue pairs in INIT.

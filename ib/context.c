@@ -149,10 +149,10 @@ static struct sxt_cq *find_room(const struct sxt_context *ctx, const struct sxt_
 }
 
 static uint32_t cq_entries(const struct sxt_context *ctx, const struct sxt_port *port,
-			   uint32_t completions)
+			   uint32_t completions, uint32_t more)
 {
 	uint32_t max = (uint32_t)port->device->attr.max_cqe;
-	uint32_t wanted = completions;
+	uint32_t wanted = completions * (1 + more);
 
 	if (!ctx->is_private && wanted < SHARED_CQE_FIRST)
 		wanted = SHARED_CQE_FIRST;
@@ -188,7 +188,7 @@ static int cq_create(struct sxt_port *port, uint32_t entries, struct sxt_cq **ou
 }
 
 int sxt_context_cq_get(struct sxt_context *ctx, struct sxt_port *port, uint32_t completions,
-		       struct sxt_cq **out)
+		       uint32_t more, struct sxt_cq **out)
 {
 	struct sxt_cq *cq;
 	int rc = 0;
@@ -196,7 +196,7 @@ int sxt_context_cq_get(struct sxt_context *ctx, struct sxt_port *port, uint32_t 
 	pthread_mutex_lock(&ctx->lock);
 	cq = find_room(ctx, port, completions);
 	if (cq == NULL) {
-		rc = cq_create(port, cq_entries(ctx, port, completions), &cq);
+		rc = cq_create(port, cq_entries(ctx, port, completions, more), &cq);
 		if (rc == 0)
 			sxt_list_append(&ctx->cqs, &cq->node);
 	}

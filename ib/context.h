@@ -94,11 +94,13 @@ void sxt_context_remove_conn(struct sxt_context *ctx, uint32_t slot);
  * sxt_context_cq_get() - a CQ of a port with room for one more queue pair.
  * @ctx: the context. @port: whose device. @completions: the most it can have outstanding: signaled
  * sends and receives, and all of both queues when they are flushed.
+ * @more: how many alike the same connection will ask for on this port; a CQ of a private context
+ * that is made now has room for them too.
  * @out: set on success; give back with sxt_context_cq_put() and the same number.
  * Path: slow. Return: 0, -ENOMEM or the error of ibv_create_cq() (logged).
  */
 SXT_MUST_CHECK int sxt_context_cq_get(struct sxt_context *ctx, struct sxt_port *port,
-				      uint32_t completions, struct sxt_cq **out);
+				      uint32_t completions, uint32_t more, struct sxt_cq **out);
 
 /**
  * sxt_context_cq_put() - give back the room of one queue pair, already destroyed.

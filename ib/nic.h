@@ -11,6 +11,8 @@
 #include "ib/port.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 
 /* NCCL keeps its device numbers in tables of 128. */
 #define SXT_NICS_MAX 128
@@ -44,6 +46,8 @@ struct sxt_nic {
 	char label[252];            /* "mlx5_0", "mlx5_0+mlx5_1": in messages */
 	char name[256];             /* label with "sxt_" in front, towards NCCL */
 	char pci_path[256];         /* as NCCL shall see it; "" when unknown */
+
+	_Atomic bool paths_told; /* that the settings ask for too many; stands for nothing else */
 
 	pthread_mutex_t mr_lock; /* the three below; leaf, never held across another lock */
 	struct sxt_mr **mrs;     /* sorted by first byte */

@@ -14,8 +14,10 @@
 
 #define CHUNK_LOG2_MIN 7u /* every cut lies at a multiple of 128 bytes */
 
-static int qp_make(struct sxt_conn *conn, struct sxt_path *path, uint32_t *inline_out)
+static int qp_make(struct sxt_conn *conn, uint32_t index, uint32_t *inline_out)
 {
+	struct sxt_path *path = &conn->paths[index];
+	uint32_t more = (conn->paths_cnt - 1 - index) / conn->nic->ports_cnt;
 	bool sends = conn->kind == SXT_CONN_SEND;
 	struct sxt_qp_spec spec = {
 		.user = conn,
@@ -28,7 +30,7 @@ static int qp_make(struct sxt_conn *conn, struct sxt_path *path, uint32_t *inlin
 
 	/* Flushed, every work request of both queues completes. */
 	path->cq_completions = spec.send_depth + spec.recv_depth;
-	rc = sxt_context_cq_get(conn->ctx, path->port, path->cq_completions, &path->cq);
+	rc = sxt_context_cq_get(conn->ctx, path->port, path->cq_completions, more, &path->cq);
 	if (rc != 0)
 		return rc;
 	spec.cq = path->cq->cq;
@@ -65,7 +67,7 @@ int sxt_path_create(struct sxt_conn *conn, uint32_t index, uint32_t *inline_out)
 	path->local_place = (uint8_t)(index % conn->nic->ports_cnt);
 	path->port = conn->nic->ports[path->local_place];
 	path->wr_tail = conn->wr_tail | (uint64_t)index << SXT_WR_PATH_SHIFT;
-	rc = qp_make(conn, path, inline_out);
+	rc = qp_make(conn, index, inline_out);
 	return rc == 0 ? locate(conn, path) : rc;
 }
 

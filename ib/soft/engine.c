@@ -6,6 +6,7 @@
  */
 #include "ib/soft/engine.h"
 
+#include "core/log.h"
 #include "core/status.h"
 #include "ib/soft/objects.h"
 
@@ -297,6 +298,7 @@ static int make_arena(struct sxt_soft_engine *eng)
 	self->pid = eng->state->pid;
 	self->is_self = true;
 	self->refs = 1;
+	eng->peers[self->slot] = self;
 	snprintf(name, sizeof(name), "proc/%u/arena", self->slot);
 	rc = sxt_soft_state_map(eng->state, name, sizeof(struct sxt_soft_arena), &map);
 	if (rc != 0)
@@ -305,7 +307,6 @@ static int make_arena(struct sxt_soft_engine *eng)
 	rc = sxt_soft_shared_lock_init(&self->arena->atomics_lock);
 	self->arena->proc_word = self->word;
 	self->arena->magic = SXT_SOFT_ARENA_MAGIC;
-	eng->peers[self->slot] = self;
 	return rc;
 }
 
@@ -347,33 +348,44 @@ static void engine_destroy(struct sxt_soft_engine *eng)
 	free(eng);
 }
 
+/* What an attached engine needs besides. */
+static int engine_fill(struct sxt_soft_engine *eng)
+{
+	void *map;
+	int rc = make_tables(eng);
+
+	if (rc == 0)
+		rc = make_arena(eng);
+	if (rc == 0)
+		rc = sxt_soft_state_map(eng->state, "engine", sizeof(struct sxt_soft_registry),
+					&map);
+	if (rc != 0)
+		return rc;
+	eng->registry = map;
+	return sxt_soft_engine_devices(eng);
+}
+
 static int engine_create(struct sxt_soft_engine **out)
 {
 	struct sxt_soft_engine *eng = calloc(1, sizeof(*eng));
-	void *map;
 	int rc;
 
-	if (eng == NULL)
+	if (eng == NULL) {
+		SXT_LOG(SXT_LOG_ERROR, "software HCA: %s", sxt_strerror(-ENOMEM));
 		return -ENOMEM;
+	}
 	pthread_mutex_init(&eng->lock, NULL);
 	pthread_mutex_init(&eng->stalled_lock, NULL);
 	sxt_list_init(&eng->stalled);
 	rc = sxt_soft_state_attach(NULL, NULL, &eng->state);
 	if (rc != 0)
 		goto fail;
-	rc = make_tables(eng);
-	if (rc != 0)
+	rc = engine_fill(eng);
+	if (rc != 0) {
+		SXT_LOG(SXT_LOG_ERROR, "software HCA: attaching to %s: %s", eng->state->dir,
+			sxt_strerror(rc));
 		goto fail;
-	rc = make_arena(eng);
-	if (rc != 0)
-		goto fail;
-	rc = sxt_soft_state_map(eng->state, "engine", sizeof(struct sxt_soft_registry), &map);
-	if (rc != 0)
-		goto fail;
-	eng->registry = map;
-	rc = sxt_soft_engine_devices(eng);
-	if (rc != 0)
-		goto fail;
+	}
 	probe_private_access(eng);
 	*out = eng;
 	return 0;

@@ -453,6 +453,9 @@ int sxt_soft_plan_parse(const char *file, const char *text, struct sxt_soft_plan
 
 	snprintf(why, why_bytes, "%s: out of memory", file);
 	root = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+	/* Where it has nothing against the text, memory ran out. */
+	if (root == NULL && error.text[0] == '\0')
+		return rc;
 	if (root == NULL) {
 		snprintf(why, why_bytes, "%s:%d: not JSON: %s (column %d)", file, error.line,
 			 error.text, error.column);

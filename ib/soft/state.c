@@ -113,8 +113,10 @@ int sxt_soft_state_create(const char *dir, const struct sxt_soft_fabric *fabric)
 	struct sxt_soft_fabric *copy = malloc(sizeof(*copy));
 	int rc;
 
-	if (copy == NULL)
+	if (copy == NULL) {
+		SXT_LOG(SXT_LOG_ERROR, "soft state %s: out of memory", dir);
 		return -ENOMEM;
+	}
 	*copy = *fabric;
 	copy->magic = SXT_SOFT_MAGIC;
 	copy->version = SXT_SOFT_VERSION;
@@ -208,8 +210,10 @@ int sxt_soft_state_open(const char *dir, struct sxt_soft_state **out)
 	char path[PATH_MAX];
 	int rc;
 
-	if (state == NULL)
+	if (state == NULL) {
+		SXT_LOG(SXT_LOG_ERROR, "soft state %s: out of memory", dir);
 		return -ENOMEM;
+	}
 	state->lock_fd = -1;
 	state->proc = SXT_SOFT_NO_PROC;
 	state->pid = (int32_t)getpid();
@@ -317,11 +321,11 @@ static int take_slot(struct sxt_soft_state *state)
 	uint32_t slot;
 	int rc = sxt_soft_state_lock(state);
 
-	if (rc != 0)
-		return rc;
-	slot = find_slot(state->fabric);
-	rc = slot == SXT_SOFT_NO_PROC ? -EUSERS : fill_slot(state, slot);
-	sxt_soft_state_unlock(state);
+	if (rc == 0) {
+		slot = find_slot(state->fabric);
+		rc = slot == SXT_SOFT_NO_PROC ? -EUSERS : fill_slot(state, slot);
+		sxt_soft_state_unlock(state);
+	}
 	if (rc == -EUSERS)
 		SXT_LOG(SXT_LOG_ERROR,
 			"soft state %s: %d processes are attached, no room for one more",

@@ -74,12 +74,15 @@ static int write_file(int dir_fd, const char *name, const char *text, size_t byt
 {
 	int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	ssize_t put;
+	int rc = 0;
 
 	if (fd < 0)
 		return -errno;
 	put = write(fd, text, bytes);
+	if (put != (ssize_t)bytes)
+		rc = put < 0 ? -errno : -EIO;
 	close(fd);
-	return put == (ssize_t)bytes ? 0 : -EIO;
+	return rc;
 }
 
 /* Under another name first: readers see the old line or the new one, never half of it. */

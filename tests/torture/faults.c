@@ -13,11 +13,16 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -53,6 +58,7 @@ static _Atomic long live_mappings;
 static _Atomic long live_threads;
 static _Atomic long live_libraries;
 static _Atomic uint64_t clock_ns = 1000 * SXT_NS_PER_SEC;
+static _Atomic bool clock_is_free;
 static _Atomic int processes_cnt;
 
 void faults_arm(uint32_t k)
@@ -96,6 +102,11 @@ void faults_pause(bool on)
 void faults_advance(uint64_t ns)
 {
 	atomic_fetch_add_explicit(&clock_ns, ns, memory_order_relaxed);
+}
+
+void faults_free_clock(void)
+{
+	clock_is_free = true;
 }
 
 void faults_new_process(void)
@@ -226,7 +237,7 @@ WRAP(int, clock_gettime, (clockid_t clock, struct timespec *out))
 {
 	uint64_t now_ns = clock_ns;
 
-	if (clock != CLOCK_MONOTONIC)
+	if (clock != CLOCK_MONOTONIC || clock_is_free)
 		return real_clock_gettime(clock, out);
 	out->tv_sec = (time_t)(now_ns / SXT_NS_PER_SEC);
 	out->tv_nsec = (long)(now_ns % SXT_NS_PER_SEC);
@@ -249,12 +260,56 @@ WRAP(int, open, (const char *path, int flags, ...))
 	return faults_hit("open", EMFILE) ? -1 : real_open(path, flags, mode);
 }
 
+WRAP(int, openat, (int at_fd, const char *path, int flags, ...))
+{
+	mode_t mode;
+	va_list args;
+
+	va_start(args, flags);
+	mode = (flags & O_CREAT) != 0 ? va_arg(args, mode_t) : 0;
+	va_end(args);
+	return faults_hit("openat", EMFILE) ? -1 : real_openat(at_fd, path, flags, mode);
+}
+
+WRAP(FILE *, fopen, (const char *path, const char *mode))
+{
+	return faults_hit("fopen", EMFILE) ? NULL : real_fopen(path, mode);
+}
+
+WRAP(DIR *, opendir, (const char *path))
+{
+	return faults_hit("opendir", EMFILE) ? NULL : real_opendir(path);
+}
+
+WRAP(int, posix_fallocate, (int fd, off_t offset, off_t bytes))
+{
+	return faults_hit("posix_fallocate", ENOSPC) ? ENOSPC
+						     : real_posix_fallocate(fd, offset, bytes);
+}
+
 WRAP(char *, realpath, (const char *path, char *out))
 {
 	return faults_hit("realpath", EACCES) ? NULL : real_realpath(path, out);
 }
 
 WRAP_PLAIN(ssize_t, read, EIO, (int fd, void *buf, size_t bytes), (fd, buf, bytes))
+WRAP_PLAIN(ssize_t, write, ENOSPC, (int fd, const void *buf, size_t bytes), (fd, buf, bytes))
+WRAP_PLAIN(int, mkdir, EACCES, (const char *path, mode_t mode), (path, mode))
+WRAP_PLAIN(int, mkfifo, EACCES, (const char *path, mode_t mode), (path, mode))
+WRAP_PLAIN(int, rename, EACCES, (const char *from, const char *to), (from, to))
+WRAP_PLAIN(int, renameat, EACCES, (int from_fd, const char *from, int to_fd, const char *to),
+	   (from_fd, from, to_fd, to))
+WRAP_PLAIN(int, symlink, EACCES, (const char *target, const char *path), (target, path))
+WRAP_PLAIN(int, fstat, EIO, (int fd, struct stat *out), (fd, out))
+WRAP_PLAIN(int, fstatat, EIO, (int fd, const char *path, struct stat *out, int flags),
+	   (fd, path, out, flags))
+WRAP_PLAIN(int, flock, ENOLCK, (int fd, int operation), (fd, operation))
+WRAP_PLAIN(int, madvise, ENOMEM, (void *addr, size_t bytes, int advice), (addr, bytes, advice))
+WRAP_PLAIN(int, timerfd_create, EMFILE, (int clock, int flags), (clock, flags))
+WRAP_PLAIN(ssize_t, process_vm_readv, EPERM,
+	   (pid_t pid, const struct iovec *to, unsigned long to_cnt, const struct iovec *from,
+	    unsigned long from_cnt, unsigned long flags),
+	   (pid, to, to_cnt, from, from_cnt, flags))
 WRAP_PLAIN(int, memfd_create, EMFILE, (const char *name, unsigned int flags), (name, flags))
 WRAP_PLAIN(int, ftruncate, ENOSPC, (int fd, off_t bytes), (fd, bytes))
 WRAP_PLAIN(int, gethostname, ENAMETOOLONG, (char *out, size_t bytes), (out, bytes))

@@ -20,6 +20,7 @@ struct faults_live {
 	long libraries;
 	long objects; /* of the verbs fake */
 	long fds;
+	long others; /* 0; a path's own count */
 };
 
 /**
@@ -58,6 +59,11 @@ const struct sxt_verbs *faults_verbs(void);
  * @ns: by how much.
  */
 void faults_advance(uint64_t ns);
+
+/**
+ * faults_free_clock() - the monotonic clock is the machine's from here on.
+ */
+void faults_free_clock(void);
 
 /**
  * faults_new_process() - getpid() answers another number from here on, as after a fork.

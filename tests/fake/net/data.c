@@ -99,6 +99,8 @@ static bool read_message(struct sxt_fake_comm *comm)
 	if (comm->data_got < comm->head.bytes)
 		return false;
 	r->sizes[member] = saturate(comm->head.bytes);
+	if (comm->head.spoiled)
+		r->bufs[member][comm->head.bytes - 1] ^= 1;
 	comm->head_got = 0;
 	comm->data_got = 0;
 	if (++r->arrived_cnt == r->cts.n) {
@@ -137,10 +139,12 @@ static int find_member(const struct sxt_fake_comm *comm, int tag)
 {
 	const struct sxt_fake_group *g = &comm->groups[comm->groups_done % SXT_FAKE_GROUPS_MAX];
 
+	bool any = SXT_FAKE_BREAKS(group_tags) && g->cts.n > 1 && g->cts.n < SXT_FAKE_MEMBERS_MAX;
+
 	if (comm->groups_done == comm->groups_in)
 		return -1;
 	for (uint32_t i = 0; i < g->cts.n; i++) {
-		if (!g->taken[i] && g->cts.tags[i] == tag)
+		if (!g->taken[i] && (g->cts.tags[i] == tag || any))
 			return (int)i;
 	}
 	return -1;
@@ -172,7 +176,9 @@ static ncclResult_t check_send(struct sxt_fake_comm *comm, const struct sxt_fake
 		SXT_FAKE_WARN("fake: the memory of isend is not in its registration");
 		return ncclInvalidArgument;
 	}
-	if (send->bytes <= g->cts.room[member])
+	if (SXT_FAKE_BREAKS(message_3gib) && send->bytes > INT_MAX)
+		return sxt_broken_refuse();
+	if (send->bytes <= g->cts.room[member] || SXT_FAKE_BREAKS(message_too_large))
 		return ncclSuccess;
 	SXT_FAKE_WARN("fake: a message of %zu bytes, tag %d, is larger than its receive",
 		      send->bytes, send->tag);
@@ -197,8 +203,9 @@ ncclResult_t sxt_fake_isend(struct sxt_fake_comm *comm, const struct sxt_fake_se
 	    comm->requests[comm->posted % SXT_FAKE_SENDS_MAX].used)
 		return ncclSuccess;
 	member = find_member(comm, send.tag);
-	if (member < 0)
-		return ncclSuccess;
+	result = sxt_broken_isend(comm, member);
+	if (result != ncclSuccess || member < 0)
+		return result;
 	result = check_send(comm, &send, member);
 	if (result == ncclSuccess)
 		result = sxt_fake_fault_isend(&send);
@@ -206,7 +213,11 @@ ncclResult_t sxt_fake_isend(struct sxt_fake_comm *comm, const struct sxt_fake_se
 		return result;
 	take_member(comm, member);
 	r = next_request(comm);
-	r->head = (struct sxt_fake_head){.bytes = send.bytes, .member = (uint32_t)member};
+	r->head = (struct sxt_fake_head){
+		.bytes = send.bytes,
+		.member = (uint32_t)member,
+		.spoiled = sxt_broken_spoils(comm, &send),
+	};
 	r->data = send.data;
 	comm->posted++;
 	write_messages(comm);
@@ -219,10 +230,13 @@ ncclResult_t sxt_fake_irecv(struct sxt_fake_comm *comm, const struct sxt_fake_re
 			    void **request)
 {
 	struct sxt_fake_request *r;
+	bool take = true;
+	ncclResult_t result;
 
 	*request = NULL;
-	if (comm->posted - comm->finished >= SXT_FAKE_GROUPS_MAX)
-		return ncclSuccess;
+	result = sxt_broken_irecv(comm, recv, &take);
+	if (result != ncclSuccess || !take || comm->posted - comm->finished >= SXT_FAKE_GROUPS_MAX)
+		return result;
 	for (int i = 0; i < recv->n; i++) {
 		if (!is_registered(recv->mhandles[i], recv->data[i], recv->sizes[i])) {
 			SXT_FAKE_WARN("fake: the memory of irecv is not in its registration");
@@ -233,21 +247,37 @@ ncclResult_t sxt_fake_irecv(struct sxt_fake_comm *comm, const struct sxt_fake_re
 	if (r == NULL)
 		return ncclSuccess;
 	r->cts.n = (uint32_t)recv->n;
+	r->optional = recv->optional;
 	for (int i = 0; i < recv->n; i++) {
 		r->cts.tags[i] = recv->tags[i];
 		r->cts.room[i] = recv->sizes[i];
 		r->bufs[i] = recv->data[i];
 	}
+	sxt_broken_posted(comm, r);
 	comm->posted++;
 	progress(comm);
 	*request = r;
 	return ncclSuccess;
 }
 
+/* What the variant with bad flushes gives out. */
+static struct sxt_fake_request bad_flush;
+
+static void tell_sizes(const struct sxt_fake_request *r, int *sizes)
+{
+	if (r->comm->sender)
+		sizes[0] = saturate(r->head.bytes);
+	else
+		memcpy(sizes, r->sizes, sizeof(sizes[0]) * r->cts.n);
+}
+
 ncclResult_t sxt_fake_test(void *opaque, int *done, int *sizes)
 {
 	struct sxt_fake_request *r = opaque;
 
+	*done = 0;
+	if (r == &bad_flush)
+		return sxt_broken_refuse();
 	if (!r->done)
 		progress(r->comm);
 	*done = r->done;
@@ -255,14 +285,11 @@ ncclResult_t sxt_fake_test(void *opaque, int *done, int *sizes)
 		SXT_FAKE_WARN("fake: the %s has gone", r->comm->sender ? "receiver" : "sender");
 		return ncclRemoteError;
 	}
-	if (!r->done)
-		return ncclSuccess;
-	if (sizes != NULL && r->comm->sender)
-		sizes[0] = saturate(r->head.bytes);
-	else if (sizes != NULL)
-		memcpy(sizes, r->sizes, sizeof(sizes[0]) * r->cts.n);
-	r->used = r->comm->consumes && !r->comm->sender;
-	return ncclSuccess;
+	if (r->done && sizes != NULL)
+		tell_sizes(r, sizes);
+	if (r->done)
+		r->used = r->comm->consumes && !r->comm->sender;
+	return sxt_broken_test(r, sizes);
 }
 
 ncclResult_t sxt_fake_consumed(void *comm, int n, void *request)
@@ -272,7 +299,7 @@ ncclResult_t sxt_fake_consumed(void *comm, int n, void *request)
 	if (r->comm != comm || r->cts.n != (uint32_t)n || !r->done || !r->used)
 		return ncclInvalidArgument;
 	r->used = false;
-	return ncclSuccess;
+	return sxt_broken_consumed(r);
 }
 
 ncclResult_t sxt_fake_iflush(void *comm, int n, void **data, int *sizes, void **mhandles,
@@ -283,6 +310,6 @@ ncclResult_t sxt_fake_iflush(void *comm, int n, void **data, int *sizes, void **
 	(void)data;
 	(void)sizes;
 	(void)mhandles;
-	*request = NULL;
+	*request = SXT_FAKE_BREAKS(flush_nothing) ? &bad_flush : NULL;
 	return ncclSuccess;
 }

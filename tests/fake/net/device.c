@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define DEVICES_MAX 64
-#define NAME_BYTES  32
+#define MERGED_MAX 16
+#define NAME_BYTES 32
 
 struct merged {
 	char name[NAME_BYTES];
@@ -20,10 +20,11 @@ struct merged {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(ncclDebugLogger_t) process_logger;
+static _Atomic(ncclProfilerCallback_t) process_profiler;
 static _Atomic int process_abi;
 /* Everything of the versions without contexts. */
 static struct sxt_fake_ctx legacy = {.objects = {&legacy.objects, &legacy.objects}};
-static struct merged merged[DEVICES_MAX];
+static struct merged merged[MERGED_MAX];
 static int merged_cnt;
 
 ncclDebugLogger_t sxt_fake_logger(void)
@@ -31,37 +32,44 @@ ncclDebugLogger_t sxt_fake_logger(void)
 	return process_logger;
 }
 
+ncclProfilerCallback_t sxt_fake_profiler(void)
+{
+	return process_profiler;
+}
+
 int sxt_fake_abi(void)
 {
 	return process_abi;
 }
 
-ncclResult_t sxt_fake_init(int abi, ncclDebugLogger_t logger)
+ncclResult_t sxt_fake_init(int abi, ncclDebugLogger_t logger, ncclProfilerCallback_t profiler)
 {
 	process_logger = logger;
+	process_profiler = profiler;
 	process_abi = abi;
 	logger(NCCL_LOG_INFO, NCCL_SUBSYS_INIT, __FILE__, __LINE__, "fake v%d initialised", abi);
 	if (!sxt_fake_fault("init", 0))
-		return ncclSuccess;
+		return sxt_broken_init();
 	SXT_FAKE_WARN("fake: init fails as asked");
 	return ncclSystemError;
 }
 
-ncclResult_t sxt_fake_init_ctx(int abi, const struct nccl_net_comm_config *config,
-			       ncclDebugLogger_t logger, void **out)
+ncclResult_t sxt_fake_init_ctx(uint64_t comm_id, const struct nccl_net_comm_config *config,
+			       void **out)
 {
-	ncclResult_t result = sxt_fake_init(abi, logger);
-	struct sxt_fake_ctx *ctx;
+	struct sxt_fake_ctx *ctx = calloc(1, sizeof(*ctx));
+	ncclResult_t result;
 
-	if (result != ncclSuccess)
-		return result;
-	ctx = calloc(1, sizeof(*ctx));
 	if (ctx == NULL)
 		return ncclSystemError;
 	ctx->traffic_class = config != NULL ? config->trafficClass : NCCL_NET_UNDEFINED;
 	sxt_list_init(&ctx->objects);
-	*out = ctx;
-	return ncclSuccess;
+	result = sxt_broken_init_ctx(ctx, comm_id);
+	if (result == ncclSuccess)
+		*out = ctx;
+	else
+		free(ctx);
+	return result;
 }
 
 static void free_objects(struct sxt_fake_ctx *ctx)
@@ -75,6 +83,7 @@ ncclResult_t sxt_fake_finalize(void *opaque)
 {
 	struct sxt_fake_ctx *ctx = opaque;
 
+	sxt_broken_finalize(ctx);
 	free_objects(ctx);
 	free(ctx);
 	return ncclSuccess;
@@ -83,6 +92,7 @@ ncclResult_t sxt_fake_finalize(void *opaque)
 /* Versions before v11 are unloaded without a word. */
 __attribute__((destructor)) static void unload(void)
 {
+	sxt_broken_unload(!sxt_list_empty(&legacy.objects));
 	free_objects(&legacy);
 }
 
@@ -102,47 +112,86 @@ void sxt_fake_object_free(struct sxt_fake_object *object)
 	object->destroy(object);
 }
 
+/* The names stand in memory of the library's for good. */
+static char names[128][NAME_BYTES];
+
+__attribute__((constructor)) static void name_devices(void)
+{
+	for (size_t i = 0; i < SXT_ARRAY_LEN(names); i++)
+		snprintf(names[i], sizeof(names[i]), "fake%zu", i);
+}
+
+static int physical_cnt(void)
+{
+	return SXT_FAKE_BREAKS(devices_count) ? (int)SXT_ARRAY_LEN(names) : SXT_FAKE_DEVICES;
+}
+
 ncclResult_t sxt_fake_devices(int *ndev)
 {
 	pthread_mutex_lock(&lock);
-	*ndev = sxt_fake_fault("nodevice", 0) ? 0 : SXT_FAKE_DEVICES + merged_cnt;
+	*ndev = sxt_fake_fault("nodevice", 0) ? 0 : physical_cnt() + merged_cnt;
 	pthread_mutex_unlock(&lock);
 	return ncclSuccess;
 }
 
+/* The caller holds the lock. */
+static uint64_t guid_of(int dev)
+{
+	static pthread_t first;
+	static bool asked;
+
+	if (!asked)
+		first = pthread_self();
+	asked = true;
+	if (SXT_FAKE_BREAKS(threads_props) && !pthread_equal(first, pthread_self()))
+		dev++;
+	return 0xfa4e + (uint64_t)dev;
+}
+
+static void describe_merged(int dev, struct merged *m, struct sxt_fake_device *out)
+{
+	out->name = m->name;
+	if (!SXT_FAKE_BREAKS(vdevice_merge))
+		out->members = m->members;
+	else
+		out->members = (struct nccl_net_vdev_props_v12){1, {dev}};
+}
+
 ncclResult_t sxt_fake_device(int dev, struct sxt_fake_device *out)
 {
-	static char *const names[SXT_FAKE_DEVICES] = {"fake0", "fake1"};
-	ncclResult_t result = ncclSuccess;
+	int physical = physical_cnt();
 
 	pthread_mutex_lock(&lock);
-	if (dev < 0 || dev >= SXT_FAKE_DEVICES + merged_cnt) {
+	if (dev < 0 || dev >= physical + merged_cnt) {
+		pthread_mutex_unlock(&lock);
 		SXT_FAKE_WARN("fake: there is no device %d", dev);
-		result = ncclInvalidArgument;
-	} else if (dev < SXT_FAKE_DEVICES) {
-		*out = (struct sxt_fake_device){.name = names[dev], .members = {1, {dev}}};
+		return ncclInvalidArgument;
+	}
+	out->guid = guid_of(dev);
+	if (dev < physical) {
+		out->name = names[SXT_FAKE_BREAKS(props_names) ? 0 : dev];
+		out->members = (struct nccl_net_vdev_props_v12){1, {dev}};
 	} else {
-		struct merged *m = &merged[dev - SXT_FAKE_DEVICES];
-
-		*out = (struct sxt_fake_device){.name = m->name, .members = m->members};
+		describe_merged(dev, &merged[dev - physical], out);
 	}
 	pthread_mutex_unlock(&lock);
-	if (result == ncclSuccess)
-		out->guid = 0xfa4e + (uint64_t)dev;
-	return result;
+	return ncclSuccess;
 }
 
 /* Each physical device at most once, and no merged one. */
 static bool can_merge(int ndevs, const int *devs, int max)
 {
-	unsigned int seen = 0;
+	bool seen[SXT_ARRAY_LEN(names)] = {false};
 
 	if (ndevs < 1 || ndevs > max)
 		return false;
 	for (int i = 0; i < ndevs; i++) {
-		if (devs[i] < 0 || devs[i] >= SXT_FAKE_DEVICES || (seen & 1u << devs[i]) != 0)
+		bool there = devs[i] >= 0 && devs[i] < physical_cnt();
+
+		if (there ? seen[devs[i]] : !SXT_FAKE_BREAKS(vdevice_refuse))
 			return false;
-		seen |= 1u << devs[i];
+		if (there)
+			seen[devs[i]] = true;
 	}
 	return true;
 }
@@ -157,12 +206,12 @@ ncclResult_t sxt_fake_make_device(int *out, int ndevs, const int *devs, int max)
 		return ncclInvalidUsage;
 	}
 	pthread_mutex_lock(&lock);
-	if (merged_cnt < DEVICES_MAX) {
+	if (merged_cnt < MERGED_MAX) {
 		m = &merged[merged_cnt];
 		m->members.ndevs = ndevs;
 		memcpy(m->members.devs, devs, sizeof(devs[0]) * (size_t)ndevs);
 		snprintf(m->name, sizeof(m->name), "fake-merged%d", merged_cnt);
-		*out = SXT_FAKE_DEVICES + merged_cnt;
+		*out = physical_cnt() + merged_cnt;
 		/* One that is told and not counted, as asked. */
 		merged_cnt += !sxt_fake_fault("uncounted", 0);
 		result = ncclSuccess;

@@ -10,6 +10,7 @@
 
 #include "core/list.h"
 #include "plugin/nccl/net.h"
+#include "tests/fake/net/broken.h"
 
 #include <stdbool.h>
 
@@ -21,6 +22,9 @@
 /* What init gives. The first member is a writable int: NCCL's RMA transport takes it for one. */
 struct sxt_fake_ctx {
 	int traffic_class;
+	uint64_t comm_id;
+	unsigned int attrs_cnt; /* calls of setNetAttr */
+	struct sxt_list node;   /* in the list of all contexts */
 	struct sxt_list objects;
 };
 
@@ -48,7 +52,7 @@ struct sxt_fake_cts {
 struct sxt_fake_head {
 	uint64_t bytes;
 	uint32_t member;
-	uint32_t unused;
+	uint32_t spoiled; /* a broken variant damages it */
 };
 
 struct sxt_fake_comm;
@@ -64,6 +68,7 @@ struct sxt_fake_request {
 	/* A receive. */
 	struct sxt_fake_cts cts;
 	size_t cts_sent;
+	bool optional;
 	char *bufs[SXT_FAKE_MEMBERS_MAX];
 	int sizes[SXT_FAKE_MEMBERS_MAX];
 	uint32_t arrived_cnt;
@@ -96,6 +101,7 @@ struct sxt_fake_comm {
 	struct sxt_fake_head head;
 	size_t head_got;
 	size_t data_got;
+	struct sxt_broken_notes notes;
 };
 
 /* One isend, whatever its version. */
@@ -135,23 +141,29 @@ ncclDebugLogger_t sxt_fake_logger(void);
 
 /**
  * sxt_fake_init() - init of a version without contexts.
- * @abi: the table it stands in. Return: the plugin's result.
+ * @abi: the table it stands in. @profiler: may be NULL. Return: the plugin's result.
  */
-ncclResult_t sxt_fake_init(int abi, ncclDebugLogger_t logger);
+ncclResult_t sxt_fake_init(int abi, ncclDebugLogger_t logger, ncclProfilerCallback_t profiler);
 
 /**
- * sxt_fake_init_ctx() - init of a version with contexts.
+ * sxt_fake_init_ctx() - a context, after sxt_fake_init().
  * @out: set on success; sxt_fake_finalize() frees it and all that was made in it.
  * Return: the plugin's result.
  */
-ncclResult_t sxt_fake_init_ctx(int abi, const struct nccl_net_comm_config *config,
-			       ncclDebugLogger_t logger, void **out);
+ncclResult_t sxt_fake_init_ctx(uint64_t comm_id, const struct nccl_net_comm_config *config,
+			       void **out);
 
 /**
  * sxt_fake_finalize() - frees a context and whatever was left open in it.
  * @ctx: from sxt_fake_init_ctx(). Return: the plugin's result.
  */
 ncclResult_t sxt_fake_finalize(void *ctx);
+
+/**
+ * sxt_fake_profiler() - the profiler callback of the last init.
+ * Thread: any. Return: NULL where there is none.
+ */
+ncclProfilerCallback_t sxt_fake_profiler(void);
 
 /**
  * sxt_fake_abi() - the version of the last init. Thread: any. Return: 6 to 12.

@@ -12,7 +12,8 @@
 		(p)->guid = (d)->guid;                \
 		(p)->ptrSupport = NCCL_PTR_HOST;      \
 		(p)->speed = 100000;                  \
-		(p)->port = 1;                        \
+		if (!SXT_FAKE_BREAKS(props_complete)) \
+			(p)->port = 1;                \
 		(p)->latency = 0;                     \
 		(p)->maxComms = 1024;                 \
 		(p)->maxRecvs = SXT_FAKE_MEMBERS_MAX; \
@@ -28,13 +29,13 @@
 		FILL_V7(p, d);        \
 		(p)->regIsGlobal = 1; \
 	} while (0)
-#define FILL_V9(p, d)                                                     \
-	do {                                                              \
-		FILL_V8(p, d);                                            \
-		(p)->forceFlush = 0;                                      \
-		memcpy(&(p)->vProps, &(d)->members, sizeof((p)->vProps)); \
-		(p)->maxP2pBytes = NCCL_NET_MAX_BYTES;                    \
-		(p)->maxCollBytes = NCCL_NET_MAX_BYTES;                   \
+#define FILL_V9(p, d)                                                                  \
+	do {                                                                           \
+		FILL_V8(p, d);                                                         \
+		(p)->forceFlush = 0;                                                   \
+		memcpy(&(p)->vProps, &(d)->members, sizeof((p)->vProps));              \
+		(p)->maxP2pBytes = NCCL_NET_MAX_BYTES + SXT_FAKE_BREAKS(props_limits); \
+		(p)->maxCollBytes = NCCL_NET_MAX_BYTES;                                \
 	} while (0)
 #define FILL_V11(p, d)                        \
 	do {                                  \
@@ -69,7 +70,7 @@ DEFINE_PROPS(12, v12, FILL_V12)
 #define DEFINE_INIT(n)                                       \
 	static ncclResult_t init_v##n(ncclDebugLogger_t log) \
 	{                                                    \
-		return sxt_fake_init(n, log);                \
+		return sxt_fake_init(n, log, NULL);          \
 	}
 
 DEFINE_INIT(6)
@@ -79,17 +80,16 @@ DEFINE_INIT(9)
 
 static ncclResult_t init_v10(ncclDebugLogger_t log, ncclProfilerCallback_t prof)
 {
-	(void)prof;
-	return sxt_fake_init(10, log);
+	return sxt_fake_init(10, log, prof);
 }
 
 #define DEFINE_INIT_CTX(n)                                                                        \
 	static ncclResult_t init_v##n(void **ctx, uint64_t id, struct nccl_net_comm_config *conf, \
 				      ncclDebugLogger_t log, ncclProfilerCallback_t prof)         \
 	{                                                                                         \
-		(void)id;                                                                         \
-		(void)prof;                                                                       \
-		return sxt_fake_init_ctx(n, conf, log, ctx);                                      \
+		ncclResult_t result = sxt_fake_init(n, log, prof);                                \
+                                                                                                  \
+		return result == ncclSuccess ? sxt_fake_init_ctx(id, conf, ctx) : result;         \
 	}
 
 DEFINE_INIT_CTX(11)
@@ -147,8 +147,10 @@ static ncclResult_t isend_prof(void *comm, void *data, size_t size, int tag, voi
 			       void *phandle, void **req)
 {
 	const struct sxt_fake_send send = {data, size, tag, mhandle};
+	void *event = NULL;
 
-	(void)phandle;
+	if (SXT_FAKE_BREAKS(profiler_handles) && phandle != NULL)
+		sxt_fake_profiler()(&event, NCCL_PROFILER_START, phandle, 0, NULL);
 	return sxt_fake_isend(comm, &send, req);
 }
 
@@ -195,7 +197,8 @@ static ncclResult_t irecv_size(void *comm, int n, void **data, size_t *sizes, in
 static ncclResult_t irecv_prof(void *comm, int n, void **data, size_t *sizes, int *tags,
 			       void **mhandles, void **phandles, void **req)
 {
-	(void)phandles;
+	if (SXT_FAKE_BREAKS(oob_null_args) && phandles == NULL)
+		return sxt_broken_refuse();
 	return irecv_size(comm, n, data, sizes, tags, mhandles, req);
 }
 
@@ -209,9 +212,14 @@ static ncclResult_t make_vdevice_8(int *dev, struct nccl_net_vdev_props_v12 *pro
 	return sxt_fake_make_device(dev, props->ndevs, props->devs, NCCL_NET_MAX_DEVS_PER_NIC);
 }
 
-static ncclResult_t set_net_attr(void *ctx, struct nccl_net_attr *attr)
+static ncclResult_t set_net_attr(void *opaque, struct nccl_net_attr *attr)
 {
-	return ctx != NULL && attr != NULL ? ncclSuccess : ncclInvalidArgument;
+	struct sxt_fake_ctx *ctx = opaque;
+
+	if (ctx == NULL || attr == NULL)
+		return ncclInvalidArgument;
+	ctx->attrs_cnt++;
+	return ncclSuccess;
 }
 
 #define COMMON(n)                                                                                  \

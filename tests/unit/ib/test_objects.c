@@ -394,17 +394,17 @@ static void a_cq_admits_until_it_is_full(void **state)
 
 	(void)state;
 	assert_int_equal(sxt_context_create(rig.ibs[0], -1, &ctx), 0);
-	assert_int_equal(sxt_context_cq_get(ctx, port, 20000, &first), 0);
+	assert_int_equal(sxt_context_cq_get(ctx, port, 20000, 0, &first), 0);
 	assert_int_equal(seen.last_cqe, 26624);
-	assert_int_equal(sxt_context_cq_get(ctx, port, 6624, &second), 0);
+	assert_int_equal(sxt_context_cq_get(ctx, port, 6624, 0, &second), 0);
 	assert_ptr_equal(first, second);
-	assert_int_equal(sxt_context_cq_get(ctx, port, 1, &third), 0);
+	assert_int_equal(sxt_context_cq_get(ctx, port, 1, 0, &third), 0);
 	assert_ptr_not_equal(first, third);
 	sxt_context_cq_put(ctx, second, 6624);
-	assert_int_equal(sxt_context_cq_get(ctx, port, 6000, &second), 0);
+	assert_int_equal(sxt_context_cq_get(ctx, port, 6000, 0, &second), 0);
 	assert_ptr_equal(first, second);
 	/* Another port's queue pairs go elsewhere. */
-	assert_int_equal(sxt_context_cq_get(ctx, rig.ibs[0]->ports[1], 1, &second), 0);
+	assert_int_equal(sxt_context_cq_get(ctx, rig.ibs[0]->ports[1], 1, 0, &second), 0);
 	assert_ptr_not_equal(second, first);
 	sxt_context_cq_put(ctx, NULL, 5);
 	sxt_context_destroy(ctx);
@@ -418,12 +418,22 @@ static void a_private_cq_is_just_large_enough(void **state)
 	(void)state;
 	assert_int_equal(sxt_context_create(rig.ibs[0], -1, &ctx), 0);
 	ctx->is_private = true;
-	assert_int_equal(sxt_context_cq_get(ctx, port, 300, &cq), 0);
+	assert_int_equal(sxt_context_cq_get(ctx, port, 300, 0, &cq), 0);
 	assert_int_equal(seen.last_cqe, 300);
 	sxt_context_cq_put(ctx, cq, 300);
+	/* Of four queue pairs on one port, one by one. */
+	for (uint32_t more = 4; more-- > 0;) {
+		struct sxt_cq *same = NULL;
+
+		assert_int_equal(sxt_context_cq_get(ctx, port, 400, more, &same), 0);
+		assert_int_equal(seen.last_cqe, 1600);
+		assert_true(more == 3 || same == cq);
+		cq = same;
+	}
+	sxt_context_cq_put(ctx, cq, 1600);
 	seen.create_cq_errno = ENOMEM;
-	assert_int_equal(sxt_context_cq_get(ctx, port, 301, &cq), -ENOMEM);
-	assert_int_equal(rig_logged("create a completion queue of 301 entries on fake_0"), 1);
+	assert_int_equal(sxt_context_cq_get(ctx, port, 1601, 0, &cq), -ENOMEM);
+	assert_int_equal(rig_logged("create a completion queue of 1601 entries on fake_0"), 1);
 	sxt_context_destroy(ctx);
 }
 
