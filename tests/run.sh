@@ -4,7 +4,8 @@
 # usage: tests/run.sh [--no-install] [--soak] [--tier NAME]...
 #
 #   --no-install  leave the machine's packages alone
-#   --soak        longer forms of the same tests: a hundred times the seeds of the property test
+#   --soak        longer forms of the same tests: a hundred times the seeds of the property test,
+#                 and the tier soak: every combination of what the driver can vary, about an hour
 #   --tier NAME   only this tier, may be given again; one of those that the last lines list
 #
 # The last line is "N passed, N failed". Status 0: something ran and nothing failed.
@@ -24,9 +25,11 @@ readonly KERNEL_PACKAGES=(
 	qemu-system-x86 busybox-static kmod xz-utils zstd cpio iproute2 rdma-core rdmacm-utils
 )
 readonly TIERS=(lint unit soft fault torture fuzz perf asan tsan kernel)
+readonly SOAK_TIERS=(soak) # after --soak only
 
 jobs=$(nproc)
 install=yes
+known=("${TIERS[@]}")
 wanted=()
 passed=0
 failed=0
@@ -175,6 +178,12 @@ tier_tsan()
 	run_tests tsan -L '^(soft|fault)$'
 }
 
+# Every combination of which the soft tier has every two choices.
+tier_soak()
+{
+	run_tests dev -L '^soak$'
+}
+
 # Alone on the machine: its time runs slower than ours.
 tier_kernel()
 {
@@ -195,10 +204,13 @@ run_tier()
 while [ $# -gt 0 ]; do
 	case $1 in
 	--no-install) install=no ;;
-	--soak) export SEXTANT_TEST_SOAK=1 ;;
+	--soak)
+		export SEXTANT_TEST_SOAK=1
+		known+=("${SOAK_TIERS[@]}")
+		;;
 	--tier)
-		if [[ $# -lt 2 || " ${TIERS[*]} " != *" $2 "* ]]; then
-			echo "run.sh: --tier takes one of: ${TIERS[*]}" >&2
+		if [[ $# -lt 2 || " ${known[*]} " != *" $2 "* ]]; then
+			echo "run.sh: --tier takes one of: ${known[*]}" >&2
 			exit 64
 		fi
 		wanted+=("$2")
@@ -208,7 +220,7 @@ while [ $# -gt 0 ]; do
 	esac
 	shift
 done
-[ ${#wanted[@]} -gt 0 ] || wanted=("${TIERS[@]}")
+[ ${#wanted[@]} -gt 0 ] || wanted=("${known[@]}")
 
 if [ $install = yes ] && ! install_packages; then
 	echo "run.sh: packages are missing"
