@@ -178,16 +178,19 @@ int sxt_check_finalize_leftovers(struct sxt_trial *trial)
 	if (sxt_trial_load(trial) != 0)
 		return -EIO;
 	before = count_holdings();
+	if (sxt_trial_init(trial) != 0)
+		return -EIO;
 	for (int i = 0; i < 4; i++) {
-		if (sxt_trial_init(trial) != 0 || sxt_pair_live(&pair, trial, trial->ctx) != 0 ||
-		    sxt_trial_finalize(trial) != 0 ||
-		    compare_threads(trial, before, "after the last finalize()") != 0)
+		if (sxt_pair_live_context(&pair, trial, 2 + (uint64_t)i) != 0)
 			return -EIO;
 		/* What a plugin opens once for the process may stay. */
 		if (i == 0)
 			first = count_holdings();
 	}
-	return compare_fds(trial, first, "after the fourth finalize()");
+	if (compare_fds(trial, first, "after the fourth finalize()") != 0 ||
+	    sxt_trial_finalize(trial) != 0)
+		return -EIO;
+	return compare_threads(trial, before, "after the last finalize()");
 }
 
 /* What of the process belongs to the application. */

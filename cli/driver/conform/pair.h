@@ -220,6 +220,13 @@ SXT_MUST_CHECK int sxt_pair_exchange(struct sxt_pair *pair, size_t bytes, uint32
 SXT_MUST_CHECK int sxt_pair_live(struct sxt_pair *pair, struct sxt_trial *trial, void *ctx);
 
 /**
+ * sxt_pair_live_context() - init of one more context, sxt_pair_live() on it, finalize.
+ * @pair: overwritten. @commid: of the context. v11 and later. Return: 0, -EIO noted.
+ */
+SXT_MUST_CHECK int sxt_pair_live_context(struct sxt_pair *pair, struct sxt_trial *trial,
+					 uint64_t commid);
+
+/**
  * sxt_pair_end() - close the pair, then finalize: the end of most checks. Return: 0, -EIO noted.
  */
 SXT_MUST_CHECK int sxt_pair_end(struct sxt_pair *pair);

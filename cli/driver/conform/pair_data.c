@@ -296,6 +296,16 @@ int sxt_pair_live(struct sxt_pair *pair, struct sxt_trial *trial, void *ctx)
 	return sxt_pair_close(pair);
 }
 
+int sxt_pair_live_context(struct sxt_pair *pair, struct sxt_trial *trial, uint64_t commid)
+{
+	void *ctx = NULL;
+
+	if (SXT_CALL(trial, "init", sxt_drv_net_init(trial->net, commid, &ctx)) != 0 ||
+	    sxt_pair_live(pair, trial, ctx) != 0)
+		return -EIO;
+	return SXT_CALL(trial, "finalize", sxt_drv_net_finalize(trial->net, ctx));
+}
+
 int sxt_pair_end(struct sxt_pair *pair)
 {
 	return sxt_pair_close(pair) != 0 ? -EIO : sxt_trial_finalize(pair->trial);

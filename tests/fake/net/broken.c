@@ -63,19 +63,19 @@ ncclResult_t sxt_broken_refuse(void)
 	return ncclSystemError;
 }
 
-static void *sleep_on(void *arg)
-{
-	for (;;)
-		pause();
-	return arg;
-}
-
-/* A descriptor that no finalize closes. */
-static int leftover_fd = -1;
-
 static int open_something(void)
 {
 	return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/* Descriptors that no finalize closes. */
+static int leftovers[64];
+static size_t leftovers_cnt;
+
+static void leave_descriptor(void)
+{
+	if (leftovers_cnt < SXT_ARRAY_LEN(leftovers))
+		leftovers[leftovers_cnt++] = open_something();
 }
 
 ncclResult_t sxt_broken_init(void)
@@ -88,8 +88,6 @@ ncclResult_t sxt_broken_init(void)
 		setenv("SXT_FAKE_WAS_HERE", "1", 1);
 	if (SXT_FAKE_BREAKS(output_silent))
 		sxt_ignore(write(STDOUT_FILENO, "fake: hello\n", 12));
-	if (SXT_FAKE_BREAKS(finalize_leftovers) && leftover_fd < 0)
-		leftover_fd = open_something();
 	return ncclSuccess;
 }
 
@@ -133,6 +131,8 @@ void sxt_broken_finalize(struct sxt_fake_ctx *ctx)
 {
 	if (SXT_FAKE_BREAKS(finalize_one_of_two))
 		sxt_broken_end_others(ctx);
+	if (SXT_FAKE_BREAKS(finalize_leftovers))
+		leave_descriptor();
 	pthread_mutex_lock(&contexts.lock);
 	sxt_list_remove(&ctx->node);
 	contexts.gone_cnt += sxt_list_empty(&contexts.list);
@@ -153,14 +153,15 @@ static void leave_thread(void)
 {
 	pthread_t thread;
 
-	if (pthread_create(&thread, NULL, sleep_on, NULL) == 0)
+	/* The C library's code, which stays: only the thread itself is left behind. */
+	if (pthread_create(&thread, NULL, (void *(*)(void *))(void (*)(void))pause, NULL) == 0)
 		pthread_detach(thread);
 }
 
 void sxt_broken_unload(bool left_open)
 {
-	if (leftover_fd >= 0)
-		close(leftover_fd);
+	while (leftovers_cnt > 0)
+		close(leftovers[--leftovers_cnt]);
 	if (SXT_FAKE_BREAKS(reload) && !is_first_unload())
 		sxt_ignore(open_something());
 	if (SXT_FAKE_BREAKS(unload_clean) && is_first_unload())
