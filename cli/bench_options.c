@@ -209,9 +209,10 @@ static void check_algo(struct bench_options *o, struct argp_state *state)
 		sxt_drv_pattern_find(o->spec.pattern->name, o->algo);
 
 	if (pattern == NULL)
-		argp_error(state,
-			   "--algo: '%s' is no algorithm of %s: all_reduce has ring and tree",
-			   o->algo, o->spec.pattern->name);
+		argp_error(state, "--algo: %s has %s, not '%s'", o->spec.pattern->name,
+			   strcmp(o->spec.pattern->name, "all_reduce") == 0 ? "ring and tree"
+									    : o->spec.pattern->algo,
+			   o->algo);
 	else
 		o->spec.pattern = pattern;
 }

@@ -3,6 +3,7 @@
  */
 #include "cli/driver/bench.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,6 +70,8 @@ static void plan_conn(struct sxt_drv_bench *bench, struct sxt_drv_conn *conn, in
 		struct sxt_drv_channel *channel = &bench->channels[conn->channel + i];
 		struct sxt_drv_edge *edges = conn->sender ? channel->outs : channel->ins;
 
+		/* plan_channel() has been there, for every channel. */
+		assert(edges != NULL);
 		conn->lanes[i].tag = tag_of(bench, conn->sender ? bench->run->rank : conn->peer, i);
 		edges[edge] = (struct sxt_drv_edge){conn, &conn->lanes[i]};
 	}

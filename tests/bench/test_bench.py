@@ -134,7 +134,7 @@ def case_usage():
     expect(64, "is no size", bench("--ranks", "2", "-b", "12q"))
     expect(64, "--group", bench("--ranks", "2", "--group", "2"))
     expect(64, "is none of all_reduce", bench("--ranks", "2", "--pattern", "broadcast"))
-    expect(64, "is no algorithm of all_gather",
+    expect(64, "all_gather has ring, not 'tree'",
            bench("--ranks", "2", "--pattern", "all_gather", "--algo", "tree"))
     expect(64, "makeVDevice came with v9", bench("--ranks", "2", "--ports", "2", "--abi", "8"))
     expect(64, "merges 4 devices at most", bench("--ranks", "2", "--ports", "8", "--abi", "11"))
