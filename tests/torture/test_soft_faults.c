@@ -576,6 +576,7 @@ static void a_sysfs_tree_is_written(void **state)
 	static const struct torture_path path = {
 		.name = "writing a host's sysfs",
 		.calls = tree_calls,
+		.stride = 7, /* four calls a file */
 		.errors = attach_errors,
 		.count = count_soft,
 		.setup = take_fabric,

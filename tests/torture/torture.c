@@ -132,17 +132,18 @@ static const char *run_with_failing_call(const struct torture_path *path, uint32
 void torture_run(const struct torture_path *path)
 {
 	const char *failed[CALLS_MAX];
+	uint32_t stride = path->stride != 0 ? path->stride : 1;
 	uint32_t cnt = 0;
 
 	run_with_failing_call(path, 0);
 	while (cnt < CALLS_MAX) {
-		failed[cnt] = run_with_failing_call(path, cnt + 1);
+		failed[cnt] = run_with_failing_call(path, cnt * stride + 1);
 		if (failed[cnt] == NULL)
 			break;
 		cnt++;
 	}
 	assert_in_range(cnt, 1, CALLS_MAX - 1);
-	print_message("%s: %u calls\n", path->name, cnt);
+	print_message("%s: %u calls failed\n", path->name, cnt);
 	/* One that was not seen is not wrapped any more, or the path is not what it was. */
 	for (const char *const *call = path->calls; *call != NULL; call++) {
 		uint32_t i = 0;

@@ -23,7 +23,8 @@ struct torture_path {
 	bool keeps_cqs;           /* and completion queues in its contexts */
 	const int *errors;        /* ended by 0: besides -ENOMEM and the error that was injected */
 	bool is_mute;             /* the caller hears an errno and nothing else */
-	long (*count)(void);      /* what else is alive, NULL for nothing */
+	uint32_t stride;     /* not every call fails but every so many-th, where many are alike */
+	long (*count)(void); /* what else is alive, NULL for nothing */
 	void (*setup)(void);
 	int (*act)(void);   /* what is under test; checks its own outputs. Return: 0 or an error */
 	void (*use)(void);  /* what act made does its work */
