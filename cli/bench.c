@@ -197,27 +197,34 @@ static void fill(struct bench_rank *rank, size_t bytes, uint32_t iteration)
 				   data_number(rank, iteration, i));
 }
 
-static int check_size(struct bench_rank *rank, size_t bytes, uint32_t *pattern,
+/* One operation in every communicator, with data of its own. */
+static int check_once(struct bench_rank *rank, size_t bytes, uint32_t iteration,
 		      struct outcome *outcome)
 {
-	sxt_drv_session_doing(&rank->session, "running checked iterations");
-	for (int i = 0; i < rank->options->checks * rank->options->use.comms; i++) {
-		int comm = i % rank->options->use.comms;
+	fill(rank, bytes, iteration);
+	if (work(rank, bytes, 1) != 0)
+		return -EIO;
+	for (int i = 0; i < rank->options->use.comms; i++) {
 		size_t first = 0;
-		size_t wrong;
+		size_t wrong = sxt_drv_bench_check(rank->session.comms[i].bench, bytes,
+						   data_number(rank, iteration, i), &first);
 
-		if (comm == 0) {
-			fill(rank, bytes, ++*pattern);
-			if (work(rank, bytes, 1) != 0)
-				return -EIO;
-		}
-		wrong = sxt_drv_bench_check(rank->session.comms[comm].bench, bytes,
-					    data_number(rank, *pattern, comm), &first);
 		if (wrong > 0 && outcome->wrong == 0)
 			outcome->first_wrong = first;
 		outcome->wrong += wrong;
 	}
 	return 0;
+}
+
+static int check_size(struct bench_rank *rank, size_t bytes, uint32_t *pattern,
+		      struct outcome *outcome)
+{
+	int rc = 0;
+
+	sxt_drv_session_doing(&rank->session, "running checked iterations");
+	for (int i = 0; i < rank->options->checks && rc == 0; i++)
+		rc = check_once(rank, bytes, ++*pattern, outcome);
+	return rc;
 }
 
 static void sum_up(const struct bench_rank *rank, const struct outcome *outcomes,
