@@ -57,8 +57,7 @@ static void descriptor_close(int fd)
 		close(fd);
 }
 
-/* `cnt` of them, the first `free_cnt` for whoever starts a message. */
-static struct sxt_request *requests_create(struct sxt_conn *conn, uint32_t cnt, uint32_t free_cnt)
+static struct sxt_request *requests_create(struct sxt_conn *conn, uint32_t cnt)
 {
 	struct sxt_request *requests = aligned_alloc(SXT_CACHELINE, cnt * sizeof(*requests));
 	uint32_t i;
@@ -68,11 +67,9 @@ static struct sxt_request *requests_create(struct sxt_conn *conn, uint32_t cnt, 
 	memset(requests, 0, cnt * sizeof(*requests));
 	for (i = cnt; i-- > 0;) {
 		requests[i].conn = conn;
-		requests[i].index = (uint8_t)i;
+		requests[i].index = (uint16_t)i;
 		requests[i].cnt = 1;
-		requests[i].imm = SXT_IMM_LAST;
-		if (i < free_cnt)
-			sxt_request_give(&requests[i]);
+		sxt_request_give(&requests[i]);
 	}
 	return requests;
 }
@@ -100,7 +97,7 @@ static int send_memory(struct sxt_send_end *end)
 	int fd = -1;
 	int rc = -ENOMEM;
 
-	end->requests = requests_create(&end->conn, SXT_SENDS_MAX, SXT_SENDS_MAX);
+	end->requests = requests_create(&end->conn, SXT_SENDS_MAX);
 	end->memory = memory_map(RING_BYTES + SOURCES_BYTES, &fd);
 	if (end->requests != NULL && end->memory != NULL) {
 		end->ring = end->memory;
@@ -129,12 +126,21 @@ static int recv_register(struct sxt_recv_end *end)
 			       end->records_mrs);
 }
 
+static void members_init(struct sxt_recv_end *end)
+{
+	uint32_t i;
+
+	for (i = 0; i < SXT_MEMBERS_MAX; i++)
+		end->members[i].next_free = (uint16_t)(i + 1 < SXT_MEMBERS_MAX ? i + 1 : SXT_NONE);
+	end->members_free_cnt = SXT_MEMBERS_MAX;
+}
+
 static int recv_memory(struct sxt_recv_end *end)
 {
 	int fd = -1;
 	int rc = -ENOMEM;
 
-	end->requests = requests_create(&end->conn, SXT_RECEIVES_MAX, SXT_REQUESTS_MAX);
+	end->requests = requests_create(&end->conn, SXT_REQUESTS_MAX);
 	end->members = calloc(SXT_MEMBERS_MAX, sizeof(*end->members));
 	end->memory = memory_map(RING_BYTES + RECORDS_BYTES, &fd);
 	if (end->requests != NULL && end->members != NULL && end->memory != NULL) {
@@ -143,7 +149,13 @@ static int recv_memory(struct sxt_recv_end *end)
 		rc = recv_register(end);
 	}
 	descriptor_close(fd);
-	return rc;
+	if (rc != 0)
+		return rc;
+	members_init(end);
+	end->wr.sg_list = &end->sge;
+	end->wr.num_sge = 1;
+	end->wr.opcode = IBV_WR_RDMA_WRITE;
+	return 0;
 }
 
 /* Its place in the context, and from that what every work request of it carries. */
@@ -388,7 +400,6 @@ static void limits_set(struct sxt_conn *conn, const struct sxt_wire_memory *memo
 	} else {
 		recv_limits(sxt_recv_end(conn), log2, ports_cnt);
 		sxt_recv_end(conn)->ring_addr = memory->addr;
-		sxt_recv_ready(sxt_recv_end(conn));
 	}
 }
 
@@ -427,16 +438,13 @@ static uint64_t recv_taken(const struct sxt_recv_end *end)
 	uint64_t taken = end->posted;
 	uint32_t i;
 
-	for (i = 0; i < SXT_REQUESTS_MAX; i++) {
-		const struct sxt_request *request = &end->requests[i];
-		uint64_t position;
+	for (i = 0; i < SXT_MEMBERS_MAX; i++) {
+		const struct sxt_member *member = &end->members[i];
+		uint16_t behind =
+			(uint16_t)((uint16_t)end->posted - member->ring_begin - member->place);
 
-		if (request->open == 0)
-			continue;
-		position =
-			request->position - request->cnt + (uint32_t)__builtin_ctz(request->open);
-		if (position < taken)
-			taken = position;
+		if (member->open && member->request != SXT_NONE && end->posted - behind < taken)
+			taken = end->posted - behind;
 	}
 	return taken;
 }
