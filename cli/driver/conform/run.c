@@ -202,31 +202,42 @@ static void take_board(const struct sxt_board *board, struct sxt_conform_result 
 	snprintf(out->seen, sizeof(out->seen), "%s", board->seen);
 }
 
-/* The nearest cause: a death, then a failure of an end's own, then what an end heard of. */
+/* How near an end's account is to the cause; the nearest one is told. */
+enum nearness {
+	FINE,
+	HEARD,   /* it failed because the other end did */
+	LATE,    /* it waited until time was over */
+	BLOCKED, /* a call did not return */
+	SAW,     /* it saw what is wrong */
+	DIED,
+};
+
+static enum nearness nearness_of(const struct end *end)
+{
+	const struct sxt_board *board = end->board;
+
+	if (end->killed)
+		return BLOCKED;
+	if (WIFSIGNALED(end->wstatus) ||
+	    atomic_load_explicit(&board->finished, memory_order_acquire) == 0)
+		return DIED;
+	if (board->verdict == SXT_CONFORM_OK)
+		return FINE;
+	if (board->by_peer)
+		return HEARD;
+	return board->late ? LATE : SAW;
+}
+
 static void sum_up(const struct trial_run *run, struct sxt_conform_result *out)
 {
-	for (int i = 0; i < run->ends_cnt; i++) {
-		/* A killed end waited for one that died before. */
-		if (run->ends[i].killed)
-			continue;
-		if (tell_death(run, i, out->seen, sizeof(out->seen))) {
-			out->verdict = SXT_CONFORM_FAIL;
-			return;
-		}
-	}
-	for (int i = 0; i < run->ends_cnt; i++) {
-		if (run->ends[i].board->verdict != SXT_CONFORM_OK && !run->ends[i].board->by_peer) {
-			take_board(run->ends[i].board, out);
-			return;
-		}
-	}
-	for (int i = 0; i < run->ends_cnt; i++) {
-		if (run->ends[i].killed && tell_death(run, i, out->seen, sizeof(out->seen))) {
-			out->verdict = SXT_CONFORM_FAIL;
-			return;
-		}
-	}
-	take_board(run->ends[0].board, out);
+	int nearest = 0;
+
+	if (run->ends_cnt > 1 && nearness_of(&run->ends[1]) > nearness_of(&run->ends[0]))
+		nearest = 1;
+	if (tell_death(run, nearest, out->seen, sizeof(out->seen)))
+		out->verdict = SXT_CONFORM_FAIL;
+	else
+		take_board(run->ends[nearest].board, out);
 }
 
 /* Runs the processes of @check; the boards hold what they said. */

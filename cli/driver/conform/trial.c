@@ -19,6 +19,8 @@
 /* Rounds of polling between two looks at the other process. */
 #define ROUNDS_PER_LOOK 64
 #define PAUSE_NS        (20 * 1000)
+/* An end that has failed stays so long for the other one to notice. */
+#define AFTERMATH_NS (2 * SXT_NS_PER_SEC)
 
 void sxt_trial_step(struct sxt_trial *trial, const char *step)
 {
@@ -70,6 +72,16 @@ static int fail_by_peer(struct sxt_trial *trial, const struct sxt_drv_abort *gon
 	return rc;
 }
 
+static int fail_late(struct sxt_trial *trial, const char *what)
+{
+	int rc = sxt_trial_fail(trial, "still waiting after %u s: %s", trial->limit_s, what);
+
+	pthread_mutex_lock(&trial->lock);
+	trial->board->late = true;
+	pthread_mutex_unlock(&trial->lock);
+	return rc;
+}
+
 ncclResult_t sxt_trial_note(struct sxt_trial *trial, const char *call, ncclResult_t result)
 {
 	if (SXT_LIKELY(result != ncclInProgress))
@@ -111,7 +123,7 @@ int sxt_trial_pause(struct sxt_trial *trial, const char *what)
 
 	nanosleep(&pause, NULL);
 	if (sxt_trial_over(trial))
-		return sxt_trial_fail(trial, "still waiting after %u s: %s", trial->limit_s, what);
+		return fail_late(trial, what);
 	if (trial->boot.ranks == 1 ||
 	    atomic_fetch_add_explicit(&trial->pauses, 1, memory_order_relaxed) % ROUNDS_PER_LOOK !=
 		    0)
@@ -172,8 +184,8 @@ int sxt_trial_swap(struct sxt_trial *trial, void *inout, size_t bytes)
 	if (rc == -ECONNABORTED)
 		return fail_by_peer(trial, &gone);
 	if (rc == -ETIMEDOUT)
-		return sxt_trial_fail(trial, "still waiting after %u s: for the %s's process",
-				      trial->limit_s, trial->sends ? "receiver" : "sender");
+		return fail_late(trial, trial->sends ? "for the receiver's process"
+						     : "for the sender's process");
 	if (rc != 0)
 		return sxt_trial_fail(trial, "cannot reach the other process: %s",
 				      sxt_strerror(rc));
@@ -253,19 +265,30 @@ static int meet(struct sxt_trial *trial)
 	return 0;
 }
 
-/* Both ends' verdict counts: rank 0 waits for the other's before it leaves. */
-static void part(struct sxt_trial *trial, int rc)
+/* The other end hears of it before it sees this one's connections break. */
+static void tell_peer(struct sxt_trial *trial)
 {
 	struct sxt_drv_abort why = {.rank = trial->boot.rank, .exit_status = SXT_EXIT_FOUND};
+	uint64_t end_ns = sxt_sys_host.now_ns() + AFTERMATH_NS;
+	struct sxt_drv_abort gone;
 
+	snprintf(why.text, sizeof(why.text), "says: %.1000s", trial->board->seen);
+	sxt_ignore(sxt_drv_boot_abort(&trial->boot, &why));
+	while (sxt_sys_host.now_ns() < end_ns) {
+		if (sxt_drv_boot_wait(&trial->boot, -1, 20, &gone) == -ECONNABORTED)
+			break;
+	}
+}
+
+/* Both ends' verdict counts: neither leaves before the other has come to one. */
+static void part(struct sxt_trial *trial, int rc)
+{
 	if (trial->boot.ranks == 1)
 		return;
 	if (rc == 0)
 		rc = sxt_trial_sync(trial);
-	if (rc != 0 && !trial->board->by_peer) {
-		snprintf(why.text, sizeof(why.text), "says: %.1000s", trial->board->seen);
-		sxt_ignore(sxt_drv_boot_abort(&trial->boot, &why));
-	}
+	if (rc != 0 && !trial->board->by_peer)
+		tell_peer(trial);
 }
 
 _Noreturn void sxt_trial_main(struct sxt_trial *trial)

@@ -21,6 +21,7 @@ struct sxt_board {
 	_Atomic int finished;         /* the rest is complete */
 	int verdict;                  /* enum sxt_conform_verdict */
 	bool by_peer;                 /* it failed because the other end did */
+	bool late;                    /* it failed because time was over */
 	char seen[1024];
 	unsigned int abis; /* sxt_conform_probe() only */
 	char name[128];
