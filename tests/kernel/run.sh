@@ -9,8 +9,8 @@ set -euo pipefail
 out=${1:?usage: run.sh OUT LIST}
 list=${2:?usage: run.sh OUT LIST}
 here=$(cd "$(dirname "$0")" && pwd)
-# Less than the ctest limit of 600 s, so that the console is printed and not just cut off.
-limit_s=540
+# Less than the ctest limit of 1800 s, so that the console is printed and not just cut off.
+limit_s=1740
 
 die()
 {
