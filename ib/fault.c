@@ -73,7 +73,7 @@ static bool is_link_local(const uint8_t *gid)
 /* A /24 is a guess, and the hint is worded as one. */
 static bool subnets_differ(const uint8_t *a, const uint8_t *b)
 {
-	return sxt_port_gid_is_ipv4(a) && sxt_port_gid_is_ipv4(b) && memcmp(a, b, 15) != 0;
+	return sxt_gid_is_ipv4(a) && sxt_gid_is_ipv4(b) && memcmp(a, b, 15) != 0;
 }
 
 /* A port that went down explains both time-outs and flushes that name no cause. */
@@ -172,8 +172,8 @@ static int fault_report(struct sxt_conn *conn)
 	char hint[HINT_BYTES];
 
 	conn->suspect = 0;
-	sxt_port_gid_text(path->local.path.gid, local, sizeof(local));
-	sxt_port_gid_text(path->peer.gid, peer, sizeof(peer));
+	sxt_gid_text(path->local.path.gid, local, sizeof(local));
+	sxt_gid_text(path->peer.gid, peer, sizeof(peer));
 	if (fault->status == IBV_WC_RETRY_EXC_ERR)
 		retry_hint(conn, hint);
 	else if (!names_no_cause(fault->status) || !port_hint(conn, hint, sizeof(hint)))

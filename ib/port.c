@@ -7,9 +7,9 @@
 #include "core/status.h"
 #include "core/sysfs.h"
 #include "ib/names.h"
+#include "ib/place.h"
 #include "ib/process.h"
 
-#include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,204 +17,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WHY_BYTES 320
-
-bool sxt_port_gid_is_ipv4(const uint8_t *gid)
-{
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-
-	return memcmp(gid, mapped, sizeof(mapped)) == 0;
-}
-
-void sxt_port_gid_text(const uint8_t *gid, char *out, size_t out_bytes)
-{
-	const char *text;
-
-	if (sxt_port_gid_is_ipv4(gid))
-		text = inet_ntop(AF_INET, gid + 12, out, (socklen_t)out_bytes);
-	else
-		text = inet_ntop(AF_INET6, gid, out, (socklen_t)out_bytes);
-	if (text == NULL)
-		snprintf(out, out_bytes, "?");
-}
-
-static bool gid_is_empty(const union ibv_gid *gid)
-{
-	return gid->global.subnet_prefix == 0 && gid->global.interface_id == 0;
-}
-
-static int read_gid(const struct sxt_port *port, int index, union ibv_gid *out)
-{
-	int rc = sxt_verbs_query_gid(port->device->verbs, port->device->context, port->num, index,
-				     out);
-
-	return rc == 0 && gid_is_empty(out) ? -ENOENT : rc;
-}
-
-/* The type of a GID; what neither the library nor sysfs knows counts as RoCE v2. */
-static uint8_t read_gid_type(const struct sxt_port *port, int index)
-{
-	const struct sxt_device *device = port->device;
-	uint8_t type;
-	char path[192];
-	char text[32];
-
-	if (sxt_verbs_query_gid_type(device->verbs, device->context, port->num, index, &type) == 0)
-		return type;
-	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/%u/gid_attrs/types/%d",
-		 device->name, port->num, index);
-	if (sxt_sysfs_read(device->ib->config->sysroot, path, text, sizeof(text)) == 0 &&
-	    strstr(text, "v1") != NULL)
-		return IBV_GID_TYPE_ROCE_V1;
-	return IBV_GID_TYPE_ROCE_V2;
-}
-
-static bool set_gid(const struct sxt_port *port, int index, struct sxt_port_place *place)
-{
-	union ibv_gid gid;
-
-	if (read_gid(port, index, &gid) != 0)
-		return false;
-	memcpy(place->path.gid, gid.raw, sizeof(place->path.gid));
-	place->gid_index = (uint16_t)index;
-	if (port->link_layer == IBV_LINK_LAYER_ETHERNET)
-		place->path.gid_type = read_gid_type(port, index);
-	return true;
-}
-
-static bool set_first_roce_v2_ipv4(const struct sxt_port *port, int cnt,
-				   struct sxt_port_place *place)
-{
-	union ibv_gid gid;
-
-	for (int i = 0; i < cnt; i++) {
-		if (read_gid(port, i, &gid) == 0 && sxt_port_gid_is_ipv4(gid.raw) &&
-		    read_gid_type(port, i) == IBV_GID_TYPE_ROCE_V2)
-			return set_gid(port, i, place);
-	}
-	return false;
-}
-
-/* @note: something the user should know about the choice, or "". */
-static int choose_gid(const struct sxt_port *port, int cnt, struct sxt_port_place *place,
-		      char *note)
-{
-	int wanted = port->device->ib->config->ib_gid_index;
-
-	note[0] = '\0';
-	if (port->link_layer == IBV_LINK_LAYER_INFINIBAND)
-		return set_gid(port, 0, place) ? 0 : -EADDRNOTAVAIL;
-	if (wanted >= 0 && wanted < cnt && set_gid(port, wanted, place))
-		return 0;
-	if (wanted >= 0)
-		snprintf(note, WHY_BYTES,
-			 "NCCL_IB_GID_INDEX=%d is %s (the table has %d entries); choosing by kind",
-			 wanted, wanted < cnt ? "empty" : "out of range", cnt);
-	if (set_first_roce_v2_ipv4(port, cnt, place))
-		return 0;
-	if (set_gid(port, 0, place)) {
-		snprintf(note, WHY_BYTES,
-			 "no RoCE v2 GID with an IPv4 address, taking GID index 0: give the "
-			 "port's interface an address, or set NCCL_IB_GID_INDEX");
-		return 0;
-	}
-	return -EADDRNOTAVAIL;
-}
-
-static const char *state_name(enum ibv_port_state state)
-{
-	static const char *const names[] = {"NOP", "DOWN", "INIT", "ARMED", "ACTIVE", "DEFER"};
-
-	return (unsigned int)state < SXT_ARRAY_LEN(names) ? names[state] : "unknown";
-}
-
-static const char *phys_state_name(uint8_t state)
-{
-	static const char *const names[] = {"none",     "sleeping", "polling",        "disabled",
-					    "training", "link up",  "error recovery", "phy test"};
-
-	return state < SXT_ARRAY_LEN(names) ? names[state] : "unknown";
-}
-
-static const char *state_hint(const struct ibv_port_attr *attr)
-{
-	if (attr->phys_state == 3)
-		return "; it is disabled, see `ip link` or `ibportstate`";
-	if (attr->phys_state == 2)
-		return "; no signal: check cable, module and the switch's port";
-	if (attr->state == IBV_PORT_INIT || attr->state == IBV_PORT_ARMED)
-		return "; is a subnet manager running?";
-	return "";
-}
-
-/* May this port carry a connection? Writes why not. */
-static int check_port(const struct ibv_port_attr *attr, char *why)
-{
-	if (attr->state != IBV_PORT_ACTIVE) {
-		snprintf(why, WHY_BYTES, "it is %s (%s)%s", state_name(attr->state),
-			 phys_state_name(attr->phys_state), state_hint(attr));
-		return -ENETDOWN;
-	}
-	if (attr->link_layer == IBV_LINK_LAYER_ETHERNET)
-		return 0;
-	if (attr->lid == 0 || attr->sm_lid == 0) {
-		snprintf(why, WHY_BYTES,
-			 "it has %s (LID %u, SM LID %u): is a subnet manager running?",
-			 attr->lid == 0 ? "no LID" : "no subnet manager", attr->lid, attr->sm_lid);
-		return -ENETDOWN;
-	}
-	return 0;
-}
-
 static uint32_t log2_floor(uint32_t value)
 {
 	return value == 0 ? 0 : 31u - (uint32_t)__builtin_clz(value);
-}
-
-/* @why: on failure the reason, else a note about the GID or "". */
-static int locate(const struct sxt_port *port, struct sxt_port_place *out, char *why)
-{
-	const struct sxt_device *device = port->device;
-	struct sxt_port_place place = {0};
-	struct ibv_port_attr attr;
-	int rc = sxt_verbs_query_port(device->verbs, device->context, port->num, &attr);
-
-	if (rc != 0) {
-		snprintf(why, WHY_BYTES, "it cannot be queried: %s", sxt_strerror(rc));
-		return rc;
-	}
-	rc = check_port(&attr, why);
-	if (rc != 0)
-		return rc;
-	place.path.lid = attr.lid;
-	place.path.link_layer = port->link_layer;
-	place.path.mtu = (uint8_t)attr.active_mtu;
-	place.path.port_num = port->num;
-	place.path.max_message_log2 = log2_floor(attr.max_msg_sz);
-	place.grh_required = (attr.flags & IBV_QPF_GRH_REQUIRED) != 0;
-	snprintf(place.path.hca, sizeof(place.path.hca), "%.23s", port->label);
-	rc = choose_gid(port, attr.gid_tbl_len, &place, why);
-	if (rc != 0)
-		snprintf(why, WHY_BYTES,
-			 "no entry of its GID table (%d entries) can be used: give its interface "
-			 "an address",
-			 attr.gid_tbl_len);
-	else
-		*out = place;
-	return rc;
-}
-
-int sxt_port_locate(const struct sxt_port *port, struct sxt_port_place *out)
-{
-	char why[WHY_BYTES] = "";
-	int rc = locate(port, out, why);
-
-	if (rc != 0)
-		SXT_LOG(SXT_LOG_ERROR, "port %s (port %u) cannot be used: %s", port->label,
-			port->num, why);
-	else if (why[0] != '\0')
-		SXT_LOG(SXT_LOG_DEBUG, "port %s: %s", port->label, why);
-	return rc;
 }
 
 /* Speeds of one lane in Mb/s by bit of active_speed: SDR to XDR. */
@@ -257,32 +62,43 @@ static uint32_t speed_mbps(const struct sxt_port *port, const struct ibv_port_at
 	return table;
 }
 
-static void left_out(struct sxt_ib *ib, const char *label, unsigned int num, const char *why)
+static void left_out(struct sxt_ib *ib, enum sxt_log_level level, const char *label,
+		     unsigned int num, const char *why)
 {
 	size_t used = strlen(ib->left_out);
 
-	SXT_LOG(SXT_LOG_INFO, "port %s:%u is left out: %s", label, num, why);
+	SXT_LOG(level, "port %s:%u is left out: %s", label, num, why);
 	snprintf(ib->left_out + used, sizeof(ib->left_out) - used, "%s%s:%u: %s",
 		 used != 0 ? "; " : "", label, num, why);
 }
 
-static void announce(const struct sxt_port *port, const struct sxt_port_place *place,
-		     const char *note)
+static const char *kind_text(const struct sxt_port_place *place)
 {
-	char gid[64];
-	bool ethernet = port->link_layer == IBV_LINK_LAYER_ETHERNET;
+	if (place->path.link_layer == IBV_LINK_LAYER_INFINIBAND)
+		return "InfiniBand";
+	return sxt_gid_type_text(place->path.gid_type);
+}
 
-	sxt_port_gid_text(place->path.gid, gid, sizeof(gid));
-	SXT_LOG(SXT_LOG_INFO, "port %s: %s, %u Gb/s, MTU %u, GID index %u %s%s, LID %u, PCI %s",
-		port->name,
-		!ethernet                                      ? "InfiniBand"
-		: place->path.gid_type == IBV_GID_TYPE_ROCE_V2 ? "RoCE v2"
-							       : "RoCE v1",
-		port->speed_mbps / 1000, 128u << place->path.mtu, place->gid_index, gid,
+/* One line for the port, one for each thing about its addresses that the user should know. */
+static void announce(const struct sxt_port *port, const struct sxt_place_survey *found)
+{
+	const struct sxt_gid_wishes *wishes = &port->device->ib->gid_wishes;
+	const struct sxt_port_place *place = &found->place;
+	char text[SXT_PLACE_WHY_BYTES];
+
+	sxt_gid_choice_text(&found->gids.table, found->gids.ranks, found->gids.candidates_cnt, text,
+			    sizeof(text));
+	SXT_LOG(SXT_LOG_INFO, "port %s: %s, %u Gb/s, MTU %u, %s%s, LID %u, PCI %s", port->name,
+		kind_text(place), port->speed_mbps / 1000, 128u << place->path.mtu, text,
 		place->grh_required ? " (GRH required)" : "", place->path.lid,
 		port->device->pci_path[0] != '\0' ? port->device->pci_path : "unknown");
-	if (note[0] != '\0')
-		SXT_LOG(SXT_LOG_WARN, "port %s: %s", port->label, note);
+	for (uint32_t left = found->gids.notes; left != 0; left &= left - 1) {
+		uint32_t note = left & -left;
+
+		sxt_gid_note_text(note, &found->gids.table, wishes, text, sizeof(text));
+		SXT_LOG((note & SXT_GID_NOTES_INFO) != 0 ? SXT_LOG_INFO : SXT_LOG_WARN,
+			"port %s: %s", port->label, text);
+	}
 }
 
 static int append_port(struct sxt_ib *ib, struct sxt_port *port)
@@ -315,41 +131,62 @@ static void fill_port(struct sxt_port *port, struct sxt_device *device, uint8_t 
 	port->speed_mbps = speed_mbps(port, attr);
 }
 
-/* A port that cannot be used is no error: it is left out. */
+/* Into the list where it can be used, else it is left out, which is no error. */
+static int survey_port(struct sxt_ib *ib, struct sxt_port *port, bool *taken_out)
+{
+	struct sxt_place_survey found = {0};
+	char why[SXT_PLACE_WHY_BYTES] = "";
+	int rc = sxt_place_survey(port, &found, why);
+
+	if (rc == -ENOMEM)
+		return rc;
+	if (rc != 0) {
+		left_out(ib, rc == -EADDRNOTAVAIL ? SXT_LOG_WARN : SXT_LOG_INFO, port->device->name,
+			 port->num, why);
+		return 0;
+	}
+	rc = append_port(ib, port);
+	*taken_out = rc == 0;
+	if (rc == 0)
+		announce(port, &found);
+	sxt_port_gids_fini(&found.gids);
+	return rc;
+}
+
+static int make_port(struct sxt_ib *ib, struct sxt_device *device, uint8_t num,
+		     const struct ibv_port_attr *attr)
+{
+	struct sxt_port *port = calloc(1, sizeof(*port));
+	bool is_taken = false;
+	int rc;
+
+	if (port == NULL)
+		return -ENOMEM;
+	fill_port(port, device, num, attr);
+	rc = survey_port(ib, port, &is_taken);
+	if (!is_taken)
+		free(port);
+	return rc;
+}
+
 static int add_port(struct sxt_ib *ib, struct sxt_device *device, uint8_t num)
 {
-	struct sxt_port_place place;
 	struct ibv_port_attr attr;
-	char why[WHY_BYTES] = "";
-	struct sxt_port *port;
+	char why[SXT_PLACE_WHY_BYTES];
 	int rc;
 
 	if (!sxt_names_match(ib->config->ib_hca, device->name, num)) {
 		snprintf(why, sizeof(why), "NCCL_IB_HCA=%.200s excludes it", ib->config->ib_hca);
-		left_out(ib, device->name, num, why);
+		left_out(ib, SXT_LOG_INFO, device->name, num, why);
 		return 0;
 	}
 	rc = sxt_verbs_query_port(device->verbs, device->context, num, &attr);
 	if (rc != 0) {
 		snprintf(why, sizeof(why), "it cannot be queried: %s", sxt_strerror(rc));
-		left_out(ib, device->name, num, why);
+		left_out(ib, SXT_LOG_INFO, device->name, num, why);
 		return 0;
 	}
-	port = calloc(1, sizeof(*port));
-	if (port == NULL)
-		return -ENOMEM;
-	fill_port(port, device, num, &attr);
-	if (locate(port, &place, why) != 0) {
-		left_out(ib, device->name, num, why);
-		free(port);
-		return 0;
-	}
-	rc = append_port(ib, port);
-	if (rc != 0)
-		free(port);
-	else
-		announce(port, &place, why);
-	return rc;
+	return make_port(ib, device, num, &attr);
 }
 
 static void close_device(struct sxt_device *device)
@@ -508,7 +345,15 @@ int sxt_ports_open(struct sxt_ib *ib)
 {
 	struct ibv_device **list;
 	int cnt = 0;
-	int rc = sxt_verbs_device_list(ib->verbs, &list, &cnt);
+	int bad_cnt = sxt_gid_wishes_parse(ib->config, &ib->gid_wishes);
+	int rc;
+
+	if (bad_cnt > 0 && ib->config->strict != 0) {
+		SXT_LOG(SXT_LOG_ERROR, "%d bad setting(s) and SEXTANT_STRICT=1: not starting",
+			bad_cnt);
+		return -EINVAL;
+	}
+	rc = sxt_verbs_device_list(ib->verbs, &list, &cnt);
 
 	if (rc != 0) {
 		SXT_LOG(SXT_LOG_ERROR,

@@ -5,6 +5,7 @@
 #define SXT_IB_PORT_H
 
 #include "core/list.h"
+#include "ib/gid.h"
 #include "ib/verbs.h"
 #include "ib/wire.h"
 
@@ -71,16 +72,47 @@ void sxt_ports_close(struct sxt_ib *ib);
  */
 SXT_MUST_CHECK int sxt_port_locate(const struct sxt_port *port, struct sxt_port_place *out);
 
-/**
- * sxt_port_gid_is_ipv4() - does a GID stand for an IPv4 address (::ffff:a.b.c.d)?
- * @gid: 16 bytes; the address is the last four. Return: true if so.
- */
-bool sxt_port_gid_is_ipv4(const uint8_t *gid);
+/* A port's GID table as it is now, in order of use. */
+struct sxt_port_gids {
+	struct sxt_gid_table table;
+	struct sxt_gid *gids;       /* the table's */
+	struct sxt_gid_rank *ranks; /* one per entry, candidates first */
+	uint32_t candidates_cnt;
+	uint32_t notes; /* SXT_GID_NOTE_* */
+};
 
 /**
- * sxt_port_gid_text() - a GID for messages: dotted quad where IPv4 is mapped, else IPv6 text.
- * @gid: 16 bytes. @out, @out_bytes: text, at least 64 bytes.
+ * sxt_port_gids_read() - read and rank a port's GID table.
+ * @port: the port. @len: of its table, as ibv_query_port() tells.
+ * @out: written on success; free with sxt_port_gids_fini().
+ * Path: slow, system calls. Return: 0 or -ENOMEM; a table without candidates is no error.
  */
-void sxt_port_gid_text(const uint8_t *gid, char *out, size_t out_bytes);
+SXT_MUST_CHECK int sxt_port_gids_read(const struct sxt_port *port, int len,
+				      struct sxt_port_gids *out);
+
+/**
+ * sxt_port_gids_fini() - free what sxt_port_gids_read() made; a zeroed one is fine.
+ * @gids: empty afterwards.
+ */
+void sxt_port_gids_fini(struct sxt_port_gids *gids);
+
+/**
+ * sxt_port_candidates() - the addresses a port can be reached at now, best first, for the
+ * handshake. What identifies one is its bytes and type: an index may belong to another address
+ * the next time.
+ * @port: the port. @out: at most @most are written. @cnt_out: how many, at least 1.
+ * Path: slow, system calls. Return: as sxt_port_locate().
+ */
+SXT_MUST_CHECK int sxt_port_candidates(const struct sxt_port *port, struct sxt_gid *out,
+				       uint32_t most, uint32_t *cnt_out);
+
+/**
+ * sxt_port_locate_at() - as sxt_port_locate(), at one of its addresses instead of the best one.
+ * @port: the port. @gid: its bytes and type are looked up anew, its index is not used.
+ * @out: written on success.
+ * Return: as sxt_port_locate(), -EADDRNOTAVAIL when the port no longer has the address.
+ */
+SXT_MUST_CHECK int sxt_port_locate_at(const struct sxt_port *port, const struct sxt_gid *gid,
+				      struct sxt_port_place *out);
 
 #endif

@@ -26,7 +26,8 @@ struct sxt_ib {
 	pid_t pid; /* a forked child may not use what it inherited */
 	uint8_t process[SXT_UUID_BYTES];
 	char host[64];
-	struct sxt_list devices; /* struct sxt_device */
+	struct sxt_gid_wishes gid_wishes; /* of the settings */
+	struct sxt_list devices;          /* struct sxt_device */
 	struct sxt_port **ports;
 	int ports_cnt;
 	pthread_mutex_t nics_lock; /* adding NICs; leaf */

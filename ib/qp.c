@@ -201,8 +201,8 @@ static int to_rtr(const struct sxt_port *port, struct ibv_qp *qp, const struct s
 					 IBV_QP_MIN_RNR_TIMER);
 	if (rc == 0)
 		return 0;
-	sxt_port_gid_text(own->gid, from, sizeof(from));
-	sxt_port_gid_text(route->peer->gid, to, sizeof(to));
+	sxt_gid_text(own->gid, from, sizeof(from));
+	sxt_gid_text(route->peer->gid, to, sizeof(to));
 	SXT_LOG(SXT_LOG_ERROR,
 		"qp 0x%x modify to RTR: %s (%s GID index %u %s LID %u to %s qp 0x%x GID %s LID "
 		"%u)%s",

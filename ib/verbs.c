@@ -31,6 +31,7 @@ static const struct sxt_dl_symbol symbols[] = {
 	ROW(query_port, "ibv_query_port", "IBVERBS_1.1"),
 	ROW(query_gid, "ibv_query_gid", "IBVERBS_1.1"),
 	OPT(query_gid_ex, "_ibv_query_gid_ex", "IBVERBS_1.11"),
+	OPT(query_gid_table, "_ibv_query_gid_table", "IBVERBS_1.11"),
 	ROW(alloc_pd, "ibv_alloc_pd", "IBVERBS_1.1"),
 	ROW(dealloc_pd, "ibv_dealloc_pd", "IBVERBS_1.1"),
 	ROW(reg_mr, "ibv_reg_mr", "IBVERBS_1.1"),
@@ -198,6 +199,20 @@ int sxt_verbs_query_gid_type(const struct sxt_verbs *verbs, struct ibv_context *
 	if (rc == 0)
 		*out = (uint8_t)entry.gid_type;
 	return rc;
+}
+
+int sxt_verbs_query_gid_table(const struct sxt_verbs *verbs, struct ibv_context *context,
+			      struct ibv_gid_entry *out, uint32_t most, uint32_t *cnt_out)
+{
+	ssize_t cnt;
+
+	if (verbs->query_gid_table == NULL)
+		return -EOPNOTSUPP;
+	cnt = verbs->query_gid_table(context, out, most, 0, sizeof(*out));
+	if (cnt < 0)
+		return (int)cnt;
+	*cnt_out = (size_t)cnt < most ? (uint32_t)cnt : most;
+	return 0;
 }
 
 int sxt_verbs_alloc_pd(const struct sxt_verbs *verbs, struct ibv_context *context,

@@ -29,6 +29,8 @@ struct sxt_verbs {
 	int (*query_gid_ex)(struct ibv_context *context, uint32_t port, uint32_t index,
 			    struct ibv_gid_entry *entry, uint32_t flags,
 			    size_t entry_bytes); /* optional */
+	ssize_t (*query_gid_table)(struct ibv_context *context, struct ibv_gid_entry *entries,
+				   size_t most, uint32_t flags, size_t entry_bytes); /* optional */
 	struct ibv_pd *(*alloc_pd)(struct ibv_context *context);
 	int (*dealloc_pd)(struct ibv_pd *pd);
 	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t bytes, int access);
@@ -113,6 +115,16 @@ SXT_MUST_CHECK int sxt_verbs_query_gid(const struct sxt_verbs *verbs, struct ibv
 SXT_MUST_CHECK int sxt_verbs_query_gid_type(const struct sxt_verbs *verbs,
 					    struct ibv_context *context, uint8_t port, int index,
 					    uint8_t *out);
+
+/**
+ * sxt_verbs_query_gid_table() - the entries of all ports that are not empty, in one call.
+ * @verbs: the table. @context: an open device. @out: written on success, room for @most.
+ * @cnt_out: how many. Return: 0, -EOPNOTSUPP where the library is too old, or the negative errno,
+ * also when there are more than @most.
+ */
+SXT_MUST_CHECK int sxt_verbs_query_gid_table(const struct sxt_verbs *verbs,
+					     struct ibv_context *context, struct ibv_gid_entry *out,
+					     uint32_t most, uint32_t *cnt_out);
 
 /**
  * sxt_verbs_alloc_pd() - ibv_alloc_pd().

@@ -1,0 +1,34 @@
+/*
+ * place.h - what listing the ports needs of place.c beyond port.h.
+ */
+#ifndef SXT_IB_PLACE_H
+#define SXT_IB_PLACE_H
+
+#include "ib/port.h"
+
+#define SXT_PLACE_WHY_BYTES 768
+
+/* All there is to know of a port that can be used. */
+struct sxt_place_survey {
+	struct ibv_port_attr attr;
+	struct sxt_port_gids gids;
+	struct sxt_port_place place; /* at the best address */
+};
+
+/**
+ * sxt_place_check() - may a port in this state carry a connection?
+ * @attr: its attributes. @why: SXT_PLACE_WHY_BYTES, written when it may not.
+ * Return: 0 or -ENETDOWN.
+ */
+SXT_MUST_CHECK int sxt_place_check(const struct ibv_port_attr *attr, char *why);
+
+/**
+ * sxt_place_survey() - read a port anew, and say nothing.
+ * @port: device, number and link layer are set. @out: written on success, its gids are due to
+ * sxt_port_gids_fini(). @why: SXT_PLACE_WHY_BYTES, the reason on failure.
+ * Path: slow, system calls. Return: as sxt_port_locate(), or -ENOMEM.
+ */
+SXT_MUST_CHECK int sxt_place_survey(const struct sxt_port *port, struct sxt_place_survey *out,
+				    char *why);
+
+#endif
