@@ -20,6 +20,7 @@ enum key {
 	KEY_PLUGIN = 0x100,
 	KEY_ABI,
 	KEY_CHECK,
+	KEY_SKIP,
 	KEY_LIST,
 	KEY_DEV,
 	KEY_RANKS,
@@ -35,6 +36,7 @@ static const struct argp_option option_list[] = {
 	 1},
 	{"abi", KEY_ABI, "N", 0, "Version of its table, 6 to 12, or all (the newest it has)", 1},
 	{"check", KEY_CHECK, "NAME", 0, "Only this check; may be given again", 1},
+	{"skip", KEY_SKIP, "NAME", 0, "All but this check; may be given again", 1},
 	{"list", KEY_LIST, NULL, 0, "Print the checks, each with its first version", 1},
 	{NULL, 0, NULL, 0, "On what:", 2},
 	{"dev", KEY_DEV, "N", 0, "The plugin's device that connections are made on (0)", 2},
@@ -60,25 +62,41 @@ static int parse_int(struct argp_state *state, const char *name, const char *tex
 	return (int)value;
 }
 
-static void add_check(struct conform_options *o, struct argp_state *state, const char *name)
+static const struct sxt_conform_check *find_check(struct argp_state *state, const char *option,
+						  const char *name)
 {
-	const char *names[CONFORM_CHECKS_MAX];
 	const struct sxt_conform_check *check = sxt_conform_find(name);
+	const char *names[CONFORM_CHECKS_MAX];
 	const char *nearest;
 	size_t cnt = 0;
 
-	while (cnt < sxt_conform_checks_cnt && cnt < CONFORM_CHECKS_MAX) {
+	if (check != NULL)
+		return check;
+	for (; cnt < sxt_conform_checks_cnt && cnt < CONFORM_CHECKS_MAX; cnt++)
 		names[cnt] = sxt_conform_checks[cnt].name;
-		cnt++;
+	nearest = sxt_nearest(name, names, cnt);
+	argp_error(state, "%s: there is no check '%s'%s%s%s; --list shows them", option, name,
+		   nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
+		   nearest != NULL ? "'?" : "");
+	return NULL;
+}
+
+static bool is_in(const struct sxt_conform_check *const *checks, size_t cnt,
+		  const struct sxt_conform_check *check)
+{
+	for (size_t i = 0; i < cnt; i++) {
+		if (checks[i] == check)
+			return true;
 	}
-	if (check == NULL) {
-		nearest = sxt_nearest(name, names, cnt);
-		argp_error(state, "--check: there is no check '%s'%s%s%s; --list shows them", name,
-			   nearest != NULL ? "; did you mean '" : "",
-			   nearest != NULL ? nearest : "", nearest != NULL ? "'?" : "");
-	}
-	if (o->checks_cnt < CONFORM_CHECKS_MAX)
-		o->checks[o->checks_cnt++] = check;
+	return false;
+}
+
+/* Naming one twice is naming it once. */
+static void add_once(const struct sxt_conform_check **checks, size_t *cnt,
+		     const struct sxt_conform_check *check)
+{
+	if (*cnt < CONFORM_CHECKS_MAX && !is_in(checks, *cnt, check))
+		checks[(*cnt)++] = check;
 }
 
 static void check_all(struct conform_options *o, struct argp_state *state)
@@ -88,10 +106,12 @@ static void check_all(struct conform_options *o, struct argp_state *state)
 	if (o->target.hosts > 1 && o->target.ranks != 2)
 		argp_error(state, "--hosts 2 needs --ranks 2");
 	o->named = o->checks_cnt > 0;
-	if (o->named)
-		return;
-	for (size_t i = 0; i < sxt_conform_checks_cnt && i < CONFORM_CHECKS_MAX; i++)
-		o->checks[o->checks_cnt++] = &sxt_conform_checks[i];
+	if (o->named && o->skipped_cnt > 0)
+		argp_error(state, "--check and --skip cannot be given together");
+	for (size_t i = 0; i < sxt_conform_checks_cnt && !o->named; i++) {
+		if (!is_in(o->skipped, o->skipped_cnt, &sxt_conform_checks[i]))
+			o->checks[o->checks_cnt++] = &sxt_conform_checks[i];
+	}
 }
 
 static error_t parse_arg(int key, char *arg, struct argp_state *state)
@@ -108,7 +128,10 @@ static error_t parse_arg(int key, char *arg, struct argp_state *state)
 			o->target.abi = parse_int(state, "--abi", arg, ABI_MIN, ABI_MAX);
 		return 0;
 	case KEY_CHECK:
-		add_check(o, state, arg);
+		add_once(o->checks, &o->checks_cnt, find_check(state, "--check", arg));
+		return 0;
+	case KEY_SKIP:
+		add_once(o->skipped, &o->skipped_cnt, find_check(state, "--skip", arg));
 		return 0;
 	case KEY_LIST:
 		o->list = true;

@@ -16,9 +16,11 @@ struct conform_options {
 	bool all_versions;
 	bool list;
 	bool json;
-	/* What --check named, in its order; none: all. */
+	/* What --check named, in its order, else all that --skip did not name. */
 	const struct sxt_conform_check *checks[CONFORM_CHECKS_MAX];
 	size_t checks_cnt;
+	const struct sxt_conform_check *skipped[CONFORM_CHECKS_MAX];
+	size_t skipped_cnt;
 	bool named; /* by --check */
 };
 

@@ -51,6 +51,8 @@ def case_usage():
     """What is wrong with the command line, and what could have been meant."""
     expect(64, ["--plugin FILE"], conform(plugin=None))
     expect(64, ["did you mean 'order.fifo'"], conform("--check", "order.fito"))
+    expect(64, ["--skip: there is no check 'fifo'"], conform("--skip", "fifo"))
+    expect(64, ["cannot be given together"], conform("--skip", "reload", "--check", "reload"))
     expect(64, ["--abi must be 6..12 (got '13')"], conform("--abi", "13"))
     expect(64, ["--hosts 2 needs --ranks 2"], conform("--hosts", "2"))
     expect(64, ["--ranks must be 1..2"], conform("--ranks", "3"))
@@ -67,6 +69,9 @@ def case_report():
     expect(0, ["# Fake, net v12, ", "ok    table.members\n", "ok    order.fifo\n",
                "3 checks, 0 failed\n"], conform(*QUICK))
     expect(0, ["n/a   init.again: needs v11\n"], conform("--abi", "6", *QUICK))
+    expect(0, ["1 check, 0 failed\n"], conform("--check", "reload", "--check", "reload"))
+    skip = [word for name in names() if name != "reload" for word in ("--skip", name)]
+    expect(0, ["ok    reload\n1 check, 0 failed\n"], conform(*skip))
     result = conform("--abi", "all", *QUICK)
     expect(0, ["net v6", "net v12", "21 checks, 0 failed\n"], result)
     result = conform(*QUICK, env={"SXT_FAKE_FAULT": "corrupt:7:3"})
