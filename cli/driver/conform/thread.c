@@ -19,7 +19,7 @@ struct user {
 	atomic_bool stop;
 	int exchanges; /* 0: until stopped */
 	atomic_int done_cnt;
-	int rc;
+	atomic_int rc;
 };
 
 /* Runs @body in @cnt threads and joins them. Return: 0, or -EIO noted. */
@@ -187,9 +187,9 @@ static int connect_beside(struct sxt_trial *trial, struct user *user)
 {
 	static struct sxt_pair pair;
 
-	(void)user;
-	for (int i = 0; i < 10; i++) {
-		if (sxt_pair_live(&pair, trial, trial->ctx) != 0)
+	/* As long as it takes for the other thread to have moved data meanwhile. */
+	for (int i = 0; i < 10 || atomic_load(&user->done_cnt) < 50; i++) {
+		if (sxt_pair_live(&pair, trial, trial->ctx) != 0 || user->rc != 0)
 			return -EIO;
 	}
 	return 0;
