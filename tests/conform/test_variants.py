@@ -5,6 +5,7 @@ Usage: test_variants.py SEXTANT FAKE_PLUGIN VARIANTS CASE
 VARIANTS is the program that lists the ways in which the plugin can be broken.
 """
 import concurrent.futures
+import functools
 import json
 import os
 import resource
@@ -25,6 +26,7 @@ def lines_of(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
 
 
+@functools.cache
 def list_checks():
     """(name, first version) of each check, in order."""
     rows = [line.split() for line in lines_of(SEXTANT, "conform", "--list")]
@@ -37,15 +39,15 @@ def list_variants():
     return [(name, int(abi), deed) for name, abi, deed in rows]
 
 
-def conform(*options, broken=None):
+def conform(*options, ranks=1, broken=None):
     """Runs to its end; answers (status, {version: {check: (verdict, seen)}}, stderr)."""
     environment = {**os.environ}
     for name in ("SXT_FAKE_FAULT", "SXT_FAKE_BREAK"):
         environment.pop(name, None)
     if broken:
         environment["SXT_FAKE_BREAK"] = broken
-    done = subprocess.run([SEXTANT, "conform", "--plugin", FAKE, "--ranks", "1", "--json",
-                           *options], env=environment, capture_output=True, text=True)
+    done = subprocess.run([SEXTANT, "conform", "--plugin", FAKE, "--ranks", str(ranks),
+                           "--json", *options], env=environment, capture_output=True, text=True)
     verdicts = {}
     if done.stdout:
         for version in json.loads(done.stdout)["versions"]:
@@ -64,7 +66,7 @@ def complain(problems):
         sys.exit("\n".join(problems))
 
 
-def case_list():
+def case_variants():
     """One variant per check, and nothing else."""
     checks, variants = list_checks(), list_variants()
     if [name for name, _ in checks] != [name for name, _, _ in variants]:
@@ -89,6 +91,13 @@ def case_honest():
                  if name != HUGE
                  and all(verdicts[abi][name][0] != "ok" for abi in verdicts)]
     complain(problems)
+
+
+def case_ranks():
+    """No check fails with the two ends in two processes."""
+    status, verdicts, err = conform("--abi", "12", *all_but(HUGE, SLOW), ranks=2)
+    if status != 0:
+        sys.exit(f"exit status {status}: {verdicts} {err}")
 
 
 def case_huge():
