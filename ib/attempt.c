@@ -49,13 +49,14 @@ static void read_peer(const struct sxt_attempt *attempt, struct peer_words *out)
 int sxt_attempt_create(struct sxt_ib *ib, const struct sxt_step *steps, struct sxt_nic *nic,
 		       struct sxt_attempt **out)
 {
-	struct sxt_attempt *attempt = calloc(1, sizeof(*attempt));
+	struct sxt_attempt *attempt = malloc(sizeof(*attempt));
 	int rc;
 
 	if (attempt == NULL) {
 		SXT_LOG(SXT_LOG_ERROR, "making a connection: %s", sxt_strerror(-ENOMEM));
 		return -ENOMEM;
 	}
+	memset(attempt, 0, offsetof(struct sxt_attempt, paths));
 	attempt->ib = ib;
 	attempt->steps = steps;
 	attempt->nic = nic;

@@ -53,9 +53,10 @@ struct sxt_attempt {
 	int refused; /* negative errno, 0 while not */
 	char refused_text[256];
 	uint32_t peer_id;
+	struct sxt_wire_memory memory;
+	/* Last, since they are large and only paths_cnt of them are ever written. */
 	uint32_t paths_cnt;
 	struct sxt_wire_path paths[SXT_PATHS_MAX];
-	struct sxt_wire_memory memory;
 };
 
 /**

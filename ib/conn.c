@@ -57,6 +57,8 @@ static void descriptor_close(int fd)
 		close(fd);
 }
 
+/* Written once each, whole: clearing them before would cost more than all the rest of connecting.
+ */
 static struct sxt_request *requests_create(struct sxt_conn *conn, uint32_t cnt)
 {
 	struct sxt_request *requests = aligned_alloc(SXT_CACHELINE, cnt * sizeof(*requests));
@@ -64,13 +66,14 @@ static struct sxt_request *requests_create(struct sxt_conn *conn, uint32_t cnt)
 
 	if (requests == NULL)
 		return NULL;
-	memset(requests, 0, cnt * sizeof(*requests));
-	for (i = cnt; i-- > 0;) {
-		requests[i].conn = conn;
-		requests[i].index = (uint16_t)i;
-		requests[i].cnt = 1;
-		sxt_request_give(&requests[i]);
-	}
+	for (i = 0; i < cnt; i++)
+		requests[i] = (struct sxt_request){
+			.conn = conn,
+			.cnt = 1,
+			.index = (uint16_t)i,
+			.next = i + 1 < cnt ? &requests[i + 1] : NULL,
+		};
+	conn->free_requests = requests;
 	return requests;
 }
 
@@ -126,13 +129,20 @@ static int recv_register(struct sxt_recv_end *end)
 			       end->records_mrs);
 }
 
-static void members_init(struct sxt_recv_end *end)
+static struct sxt_member *members_create(struct sxt_recv_end *end)
 {
+	struct sxt_member *members =
+		aligned_alloc(SXT_CACHELINE, SXT_MEMBERS_MAX * sizeof(*members));
 	uint32_t i;
 
+	if (members == NULL)
+		return NULL;
 	for (i = 0; i < SXT_MEMBERS_MAX; i++)
-		end->members[i].next_free = (uint16_t)(i + 1 < SXT_MEMBERS_MAX ? i + 1 : SXT_NONE);
+		members[i] = (struct sxt_member){
+			.next_free = (uint16_t)(i + 1 < SXT_MEMBERS_MAX ? i + 1 : SXT_NONE),
+		};
 	end->members_free_cnt = SXT_MEMBERS_MAX;
+	return members;
 }
 
 static int recv_memory(struct sxt_recv_end *end)
@@ -141,7 +151,7 @@ static int recv_memory(struct sxt_recv_end *end)
 	int rc = -ENOMEM;
 
 	end->requests = requests_create(&end->conn, SXT_REQUESTS_MAX);
-	end->members = calloc(SXT_MEMBERS_MAX, sizeof(*end->members));
+	end->members = members_create(end);
 	end->memory = memory_map(RING_BYTES + RECORDS_BYTES, &fd);
 	if (end->requests != NULL && end->members != NULL && end->memory != NULL) {
 		end->shadow = end->memory;
@@ -151,7 +161,6 @@ static int recv_memory(struct sxt_recv_end *end)
 	descriptor_close(fd);
 	if (rc != 0)
 		return rc;
-	members_init(end);
 	end->wr.sg_list = &end->sge;
 	end->wr.num_sge = 1;
 	end->wr.opcode = IBV_WR_RDMA_WRITE;

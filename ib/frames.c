@@ -28,9 +28,9 @@ static void reject(struct sxt_side *side, uint32_t peer_id, int rc, const char *
 static struct sxt_conn *find_conn(const struct sxt_side *side, const struct sxt_wire_frame *header)
 {
 	struct sxt_list *node;
-	struct sxt_list *after;
 
-	sxt_list_for_each (node, after, &side->conns) {
+	/* From the newest: most frames are about connections being made. */
+	for (node = side->conns.prev; node != &side->conns; node = node->prev) {
 		struct sxt_conn *conn = SXT_LIST_ENTRY(node, struct sxt_conn, side_node);
 		bool is_peers = header->conn_from == 0 || conn->peer_id == 0 ||
 				conn->peer_id == header->conn_from;

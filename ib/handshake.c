@@ -268,13 +268,12 @@ static int check_facts(struct sxt_frame_facts *facts, char *why, size_t why_byte
 int sxt_frame_read_records(const void *bytes, size_t length, struct sxt_frame_facts *out, char *why,
 			   size_t why_bytes)
 {
-	struct sxt_frame_facts facts;
 	const uint8_t *at = bytes;
 	size_t left = length;
 	struct sxt_wire_tlv tlv;
 	int rc = 0;
 
-	memset(&facts, 0, sizeof(facts));
+	memset(out, 0, offsetof(struct sxt_frame_facts, paths));
 	while (left > 0 && rc == 0) {
 		if (left < sizeof(tlv)) {
 			snprintf(why, why_bytes, "%zu bytes are left over after its last record",
@@ -287,14 +286,12 @@ int sxt_frame_read_records(const void *bytes, size_t length, struct sxt_frame_fa
 				 tlv.type, tlv.length);
 			return -EBADMSG;
 		}
-		rc = take_record(&tlv, at + sizeof(tlv), &facts, why, why_bytes);
+		rc = take_record(&tlv, at + sizeof(tlv), out, why, why_bytes);
 		at += sizeof(tlv) + PADDED(tlv.length);
 		left -= sizeof(tlv) + PADDED(tlv.length);
 	}
 	if (rc == 0)
-		rc = check_facts(&facts, why, why_bytes);
-	if (rc == 0)
-		*out = facts;
+		rc = check_facts(out, why, why_bytes);
 	return rc;
 }
 

@@ -29,8 +29,6 @@ struct sxt_frame_facts {
 	bool has_error;
 	uint8_t process[SXT_UUID_BYTES];
 	uint8_t token[SXT_TOKEN_BYTES];
-	uint32_t paths_cnt;                        /* 0 when none was said */
-	struct sxt_wire_path paths[SXT_PATHS_MAX]; /* hca is terminated */
 	struct sxt_wire_memory ring;
 	struct sxt_wire_memory records;
 	struct sxt_wire_progress progress;
@@ -38,6 +36,9 @@ struct sxt_frame_facts {
 	char text[256];   /* of the error; texts are printable ASCII and terminated */
 	char host[80];    /* "" when not said */
 	char release[32]; /* "" when not said */
+	/* Last, since they are large and only paths_cnt of them are ever written. */
+	uint32_t paths_cnt;
+	struct sxt_wire_path paths[SXT_PATHS_MAX]; /* hca is terminated */
 };
 
 /**
@@ -79,7 +80,7 @@ SXT_MUST_CHECK int sxt_frame_read_header(const void *bytes, struct sxt_wire_fram
 
 /**
  * sxt_frame_read_records() - take the records of a frame apart.
- * @bytes, @length: what follows the header. @out: written on success.
+ * @bytes, @length: what follows the header. @out: written; of no use after a failure.
  * @why, @why_bytes: on failure, what was wrong.
  * Return: 0, or -EBADMSG for a record that overruns, has a wrong size or a value no peer of ours
  * would send.
