@@ -95,6 +95,9 @@ static int apply(struct sxt_soft_state *state, const struct sxt_soft_action *act
 	case SXT_SOFT_ACT_EVENT:
 		printf("%s: %d contexts told\n", text, done_cnt);
 		break;
+	case SXT_SOFT_ACT_DROP:
+		printf("%s: done\n", text);
+		break;
 	default:
 		printf("%s: armed\n", text);
 		break;
@@ -118,6 +121,7 @@ int sxt_cmd_soft_set(int argc, char **argv)
 		"  HOST/HCA:PORT wc-error=STATUS [count=N]   next N sends fail, STATUS as\n"
 		"                                            RETRY_EXC_ERR, REM_ACCESS_ERR ...\n"
 		"  HOST/HCA:PORT event=EVENT                 PORT_ERR, GID_CHANGE ...\n"
+		"  HOST/HCA:PORT drop=on|off                 lose all its packets, both ways\n"
 		"  HOST/HCA reg-error=ERRNO [count=N]        next N registrations fail\n"
 		"  HOST kill[=N|=all]                        SIGKILL the N-th process, from 0",
 		NULL,

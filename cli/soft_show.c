@@ -99,10 +99,12 @@ static json_t *port_json(const struct sxt_soft_port *port)
 	json_object_set_new(counters, #name, json_integer((json_int_t)load(&port->counters.name)));
 	SXT_SOFT_COUNTERS(SET_COUNTER)
 #undef SET_COUNTER
-	return json_pack("{s:i, s:s, s:s, s:i, s:i, s:i, s:s, s:I, s:I, s:I, s:o, s:o, s:o}",
+	return json_pack("{s:i, s:s, s:s, s:i, s:i, s:i, s:s, s:s, s:b, s:I, s:I, s:I, s:o, s:o, "
+			 "s:o}",
 			 "port", port->port_num, "state", state_word(atomic_load(&port->state)),
 			 "link_layer", link_layer_word(port), "lid", port->lid, "sm_lid",
 			 port->sm_lid, "mtu", 128 << port->active_mtu, "netdev", port->netdev,
+			 "network", port->network, "drop", (int)atomic_load(&port->drop),
 			 "rate_mbps", (json_int_t)port->rate_mbps, "bandwidth_bps",
 			 (json_int_t)port->bandwidth_bps, "latency_ns",
 			 (json_int_t)port->latency_ns, "gids", gids_json(port), "armed",
@@ -193,6 +195,8 @@ static void print_port(const struct sxt_soft_port *port)
 	if (port->lid != 0)
 		printf("  lid %d", port->lid);
 	putchar('\n');
+	if (port->network[0] != '\0')
+		printf("      network %s\n", port->network);
 	for (uint32_t i = 0; i < port->gid_cnt; i++) {
 		format_gid(&port->gids[i], text);
 		printf("      gid %-2" PRIu32 "  %-7s  %-24s  %s\n", i,
@@ -202,6 +206,8 @@ static void print_port(const struct sxt_soft_port *port)
 	       " in %" PRIu64 "\n",
 	       load(&port->counters.xmit_bytes), load(&port->counters.xmit_packets),
 	       load(&port->counters.rcv_bytes), load(&port->counters.rcv_packets));
+	if (atomic_load(&port->drop) != 0)
+		puts("      drop=on: all packets are lost");
 	if ((uint32_t)fault != 0)
 		printf("      armed: wc_error=%s, %" PRIu32 " to come\n",
 		       sxt_soft_name_of(sxt_soft_wc_names, (uint32_t)(fault >> 32)),

@@ -27,6 +27,7 @@ struct draft {
 	uint32_t wc_error;
 	uint32_t event;
 	uint32_t reg_error;
+	uint32_t drop; /* DROP_OFF, DROP_ON */
 	uint32_t kill; /* n + 1, or SXT_SOFT_ALL */
 	uint32_t count;
 };
@@ -35,6 +36,16 @@ static const struct sxt_soft_name state_names[] = {
 	{"active", SXT_SOFT_PORT_ACTIVE},
 	{"up", SXT_SOFT_PORT_ACTIVE},
 	{"down", SXT_SOFT_PORT_DOWN},
+	{NULL, 0},
+};
+
+/* 0 is unset. */
+#define DROP_OFF 1u
+#define DROP_ON  2u
+
+static const struct sxt_soft_name drop_names[] = {
+	{"off", DROP_OFF},
+	{"on", DROP_ON},
 	{NULL, 0},
 };
 
@@ -144,6 +155,17 @@ static int read_errno(struct sxt_soft_doc *doc, const json_t *value, void *into)
 				 nearest != NULL ? nearest : "");
 }
 
+/* true and false in a file, on and off on a command line. */
+static int read_drop(struct sxt_soft_doc *doc, const json_t *value, void *into)
+{
+	struct draft *draft = into;
+
+	if (!json_is_boolean(value))
+		return sxt_soft_doc_choice(doc, value, drop_names, &draft->drop);
+	draft->drop = json_is_true(value) ? DROP_ON : DROP_OFF;
+	return 0;
+}
+
 static int read_kill(struct sxt_soft_doc *doc, const json_t *value, void *into)
 {
 	struct draft *draft = into;
@@ -166,17 +188,31 @@ static int no_such_place(struct sxt_soft_doc *doc, const struct draft *draft, co
 	return sxt_soft_doc_fail(doc, "target is '%s'; expected %s", draft->target, expected);
 }
 
+/* What is done to a port. */
+static void settle_port(const struct draft *draft, struct sxt_soft_action *out)
+{
+	if (draft->drop != 0) {
+		out->kind = SXT_SOFT_ACT_DROP;
+		out->value = draft->drop == DROP_ON;
+		return;
+	}
+	out->kind = draft->state != 0      ? SXT_SOFT_ACT_STATE
+		    : draft->wc_error != 0 ? SXT_SOFT_ACT_WC_ERROR
+					   : SXT_SOFT_ACT_EVENT;
+	out->value = draft->state + draft->wc_error + draft->event; /* the two unset are 0 */
+}
+
 /* Exactly one of the keys that say what to do, and a place that it can be done to. */
 static int settle(struct sxt_soft_doc *doc, const struct draft *draft,
 		  const struct sxt_soft_target *target, struct sxt_soft_action *out)
 {
 	int cnt = (draft->state != 0) + (draft->wc_error != 0) + (draft->event != 0) +
-		  (draft->reg_error != 0) + (draft->kill != 0);
+		  (draft->reg_error != 0) + (draft->drop != 0) + (draft->kill != 0);
 
 	if (cnt != 1)
 		return sxt_soft_doc_fail(doc,
 					 "says %d things to do; expected exactly one of "
-					 "state, wc_error, event, reg_error and kill",
+					 "state, wc_error, event, reg_error, drop and kill",
 					 cnt);
 	if (draft->count != 0 && draft->wc_error == 0 && draft->reg_error == 0)
 		return sxt_soft_doc_fail(doc,
@@ -195,10 +231,7 @@ static int settle(struct sxt_soft_doc *doc, const struct draft *draft,
 		out->target = (uint32_t)target->hca;
 		return target->hca >= 0 ? 0 : no_such_place(doc, draft, "HOST/HCA");
 	}
-	out->kind = draft->state != 0      ? SXT_SOFT_ACT_STATE
-		    : draft->wc_error != 0 ? SXT_SOFT_ACT_WC_ERROR
-					   : SXT_SOFT_ACT_EVENT;
-	out->value = draft->state + draft->wc_error + draft->event; /* the two unset are 0 */
+	settle_port(draft, out);
 	out->target = (uint32_t)target->port;
 	return target->port >= 0 ? 0 : no_such_place(doc, draft, "HOST/HCA:PORT");
 }
@@ -213,6 +246,7 @@ int sxt_soft_action_parse(struct sxt_soft_doc *doc, const json_t *value,
 		{SXT_SOFT_FIELD_CHOICE(wc_error, struct draft, wc_error, sxt_soft_wc_names)},
 		{SXT_SOFT_FIELD_CHOICE(event, struct draft, event, sxt_soft_event_names)},
 		{SXT_SOFT_FIELD_CALL(reg_error, read_errno)},
+		{SXT_SOFT_FIELD_CALL(drop, read_drop)},
 		{SXT_SOFT_FIELD_CALL(kill, read_kill)},
 		{SXT_SOFT_FIELD_INT(count, struct draft, count, 1, UINT32_MAX)},
 		{0},
@@ -320,6 +354,9 @@ int sxt_soft_action_apply(struct sxt_soft_state *state, const struct sxt_soft_ac
 	case SXT_SOFT_ACT_WC_ERROR:
 		atomic_store(&state->fabric->ports[action->target].fault_wc, fault);
 		return 0;
+	case SXT_SOFT_ACT_DROP:
+		atomic_store(&state->fabric->ports[action->target].drop, action->value);
+		return 0;
 	case SXT_SOFT_ACT_REG_ERROR:
 		atomic_store(&state->fabric->hcas[action->target].fault_reg, fault);
 		return 0;
@@ -366,6 +403,9 @@ void sxt_soft_action_format(const struct sxt_soft_fabric *fabric,
 	case SXT_SOFT_ACT_REG_ERROR:
 		snprintf(out, out_bytes, "%s reg_error=%s count=%" PRIu32, place,
 			 sxt_errname((int)action->value), action->count);
+		break;
+	case SXT_SOFT_ACT_DROP:
+		snprintf(out, out_bytes, "%s drop=%s", place, action->value != 0 ? "on" : "off");
 		break;
 	case SXT_SOFT_ACT_KILL:
 		if (action->value == SXT_SOFT_ALL)

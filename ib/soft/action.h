@@ -12,6 +12,7 @@ enum sxt_soft_action_kind {
 	SXT_SOFT_ACT_WC_ERROR,  /* the next count sends of a port fail; value = ibv_wc_status */
 	SXT_SOFT_ACT_EVENT,     /* an asynchronous event; value = ibv_event_type */
 	SXT_SOFT_ACT_REG_ERROR, /* the next count registrations of an HCA fail; value = errno */
+	SXT_SOFT_ACT_DROP,      /* a port loses all packets, both ways; value = 1, or 0 no more */
 	SXT_SOFT_ACT_KILL,      /* SIGKILL; value = n-th process of a host, or SXT_SOFT_ALL */
 };
 

@@ -129,6 +129,23 @@ static int complete_gids(struct place *at, uint32_t ifindex)
 	return 0;
 }
 
+/* Ports of one name get the number of the first of them; 0 is for those without. */
+static int complete_network(struct place *at)
+{
+	struct sxt_soft_port *port = at->port;
+	const struct sxt_soft_port *first = at->fabric->ports;
+
+	if (port->network[0] == '\0')
+		return 0;
+	if (!name_is_good(port->network))
+		return fail(at, "network is '%s'; expected letters, digits, _ . -, not only digits",
+			    port->network);
+	while (strcmp(first->network, port->network) != 0)
+		first++;
+	port->network_id = (uint32_t)(first - at->fabric->ports) + 1;
+	return 0;
+}
+
 static int complete_link(struct place *at)
 {
 	struct sxt_soft_port *port = at->port;
@@ -155,7 +172,7 @@ static int complete_link(struct place *at)
 	}
 	if (port->pkey_cnt == 0)
 		port->pkeys[port->pkey_cnt++] = 0xffff;
-	return 0;
+	return complete_network(at);
 }
 
 static int complete_ethernet(struct place *at)

@@ -197,6 +197,7 @@ static int read_port(struct sxt_soft_doc *doc, const json_t *value, void *into)
 		{SXT_SOFT_FIELD_CHOICE(speed, struct sxt_soft_port, active_speed,
 				       sxt_soft_speed_names)},
 		{SXT_SOFT_FIELD_TEXT(netdev, struct sxt_soft_port, netdev)},
+		{SXT_SOFT_FIELD_TEXT(network, struct sxt_soft_port, network)},
 		{SXT_SOFT_FIELD_CALL(gids, read_gids)},
 		{SXT_SOFT_FIELD_CALL(pkeys, read_pkeys)},
 		{SXT_SOFT_FIELD_CALL(bandwidth_gbps, read_bandwidth)},

@@ -353,8 +353,7 @@ void sxt_soft_rc_execute(struct sxt_soft_qp *qp, const struct sxt_soft_wr *wr,
 		out->status = fault;
 		return;
 	}
-	if (SXT_UNLIKELY(!sxt_soft_port_is_up(qp->port) || !resolve(qp) ||
-			 !sxt_soft_port_is_up(qp->dst_port))) {
+	if (SXT_UNLIKELY(!resolve(qp) || !sxt_soft_path_is_open(qp->port, qp->dst_port))) {
 		out->stall = SXT_SOFT_STALL_UNREACHABLE;
 		return;
 	}

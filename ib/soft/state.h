@@ -15,7 +15,7 @@
 #include <stdbool.h>
 
 #define SXT_SOFT_MAGIC   0x434854464f535853ull /* "SXSOFTHC" in the file */
-#define SXT_SOFT_VERSION 1u /* of this layout; a file of another one is refused */
+#define SXT_SOFT_VERSION 2u /* of this layout; a file of another one is refused */
 
 #define SXT_SOFT_HOSTS_MAX 64
 #define SXT_SOFT_HCAS_MAX  512
@@ -94,11 +94,14 @@ struct sxt_soft_port {
 	uint64_t bandwidth_bps; /* modelled, bits per second; 0 is unlimited */
 	uint64_t latency_ns;    /* modelled, one way */
 	char netdev[16];        /* "" on InfiniBand */
+	char network[32];       /* "" is the one that all ports share which name none */
+	uint32_t network_id;    /* equal where the name is */
 	struct sxt_soft_gid gids[SXT_SOFT_GIDS_MAX];
 
 	/* Written by `soft set`, the timeline, and where a fault is used up. */
 	_Alignas(SXT_CACHELINE) _Atomic uint32_t state; /* enum sxt_soft_port_state */
 	_Atomic uint32_t phys_state;                    /* enum sxt_soft_phys_state */
+	_Atomic uint32_t drop;     /* 1: every packet of the port is lost, both ways */
 	_Atomic uint64_t fault_wc; /* next sends fail: sxt_soft_fault_take(), value = wc status */
 
 	/* Written by every sender through this port: when its last modelled transfer ends. */
@@ -311,6 +314,16 @@ static inline bool sxt_soft_proc_is_alive(const struct sxt_soft_fabric *fabric, 
 static inline bool sxt_soft_port_is_up(const struct sxt_soft_port *port)
 {
 	return atomic_load_explicit(&port->state, memory_order_relaxed) == SXT_SOFT_PORT_ACTIVE;
+}
+
+/* Do packets get from one port to the other, and the answers back? */
+static inline bool sxt_soft_path_is_open(const struct sxt_soft_port *from,
+					 const struct sxt_soft_port *to)
+{
+	return sxt_soft_port_is_up(from) && sxt_soft_port_is_up(to) &&
+	       from->network_id == to->network_id &&
+	       (atomic_load_explicit(&from->drop, memory_order_relaxed) |
+		atomic_load_explicit(&to->drop, memory_order_relaxed)) == 0;
 }
 
 /* Faults are armed as value << 32 | count in one word, so that both change together. */

@@ -153,7 +153,7 @@ void sxt_soft_ud_execute(struct sxt_soft_qp *qp, const struct sxt_soft_wr *wr,
 		return;
 	}
 	port = sxt_soft_port_by_address(qp->engine, qp->port, attr);
-	if (!sxt_soft_port_is_up(qp->port) || port == NULL || !sxt_soft_port_is_up(port))
+	if (port == NULL || !sxt_soft_path_is_open(qp->port, port))
 		return; /* sent into the void, which is what a datagram may be */
 	message.src_qpn = qp->base.qp_num;
 	message.imm_data = wr->imm_data;

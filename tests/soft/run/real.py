@@ -10,6 +10,7 @@ import pathlib
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 
 DEADLINE_S = 80
@@ -20,13 +21,14 @@ class Fabric:
 
     def __init__(self, sextant):
         self.sextant = sextant
+        self.options = []
         self.name = f"real-{os.getpid()}"
         self.environ = {key: value for key, value in os.environ.items()
                         if not key.startswith("SEXTANT_")}
 
     def start(self, host, *command):
-        return subprocess.Popen([self.sextant, "soft", "run", "--name", self.name, "--host", host,
-                                 "--", *command], env=self.environ, text=True,
+        return subprocess.Popen([self.sextant, "soft", "run", "--name", self.name, *self.options,
+                                 "--host", host, "--", *command], env=self.environ, text=True,
                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT)
 
@@ -111,9 +113,9 @@ def fabric_is_up(fabric):
         return False
 
 
-def pingpong(fabric, wanted):
+def pingpong(fabric, wanted, device="mlx5_0"):
     port = free_port()
-    options = ["-d", "mlx5_0", "-g", "3", "-p", port]
+    options = ["-d", device, "-g", "3", "-p", port]
     server = fabric.start("a", "ibv_rc_pingpong", *options)
     wait_for(lambda: is_listening(port))
     client = fabric.start("b", "ibv_rc_pingpong", *options, "127.0.0.1")
@@ -132,6 +134,37 @@ def failing_send(fabric):
     output = pingpong(fabric, wanted=1)
     assert "transport retry counter exceeded (12)" in output, output
     pingpong(fabric, wanted=0)  # used up
+    keep.communicate(timeout=DEADLINE_S)
+
+
+def two_networks(fabric):
+    """The ends connect, and then nothing gets through."""
+    def host(name, network):
+        return {"name": name, "hcas": [{"ports": [{"network": network}]}, {}]}
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        json.dump({"version": 1, "hosts": [host("a", "left"), host("b", "right")]}, file)
+        file.flush()
+        fabric.options = ["--fabric", file.name]
+        keep = fabric.start("a", "cat")
+        wait_for(lambda: fabric_is_up(fabric))
+        output = pingpong(fabric, wanted=1)
+        assert "transport retry counter exceeded (12)" in output, output
+        assert fabric.counters(0, 0)["rcv_packets"] == 0, fabric.counters(0, 0)
+        assert fabric.counters(1, 0)["ack_timeout"] > 0, fabric.counters(1, 0)
+        pingpong(fabric, wanted=0, device="mlx5_1")
+        keep.communicate(timeout=DEADLINE_S)
+
+
+def lost_packets(fabric):
+    keep = fabric.start("a", "cat")
+    wait_for(lambda: fabric_is_up(fabric))
+    fabric.soft("set", "a/mlx5_0:1", "drop=on")
+    output = pingpong(fabric, wanted=1)
+    assert "transport retry counter exceeded (12)" in output, output
+    info, _ = fabric.start("a", "ibv_devinfo", "-d", "mlx5_0").communicate(timeout=DEADLINE_S)
+    assert "PORT_ACTIVE (4)" in info, info
+    fabric.soft("set", "a/mlx5_0:1", "drop=off")
+    pingpong(fabric, wanted=0)
     keep.communicate(timeout=DEADLINE_S)
 
 

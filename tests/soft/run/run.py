@@ -268,6 +268,31 @@ def armed_faults(stage):
     end(a)
 
 
+def reachability(stage):
+    """Networks and ports that drop are shown; the timeline and `soft set` change the latter."""
+    path = stage.folder / "fabric.json"
+    path.write_text(json.dumps({
+        "version": 1,
+        "hosts": [{"name": "a", "hcas": [{"ports": [{"network": "left"}, {}]}]}],
+        "faults": [{"target": "a/mlx5_0:2", "drop": True}]}))
+
+    def seen(member):
+        return [port[member] for port in stage.show()["hosts"][0]["hcas"][0]["ports"]]
+
+    a = stage.start_member("--fabric", path)
+    assert seen("network") == ["left", ""], seen("network")
+    wait_for(lambda: seen("drop") == [False, True])
+    assert seen("state") == ["active", "active"], seen("state")
+    shown = stage.call([stage.sextant, "soft", "show", "--state", stage.states()[0]]).stdout
+    assert "network left" in shown and "drop=on" in shown, shown
+    done = stage.set("a/mlx5_0:2", "drop=off")
+    assert done.returncode == 0 and done.stdout == "a/mlx5_0:2 drop=off: done\n", done
+    assert seen("drop") == [False, False], seen("drop")
+    done = stage.set("a/mlx5_0:2", "drop=onn")
+    assert done.returncode == 64 and "did you mean on" in done.stderr, done
+    end(a)
+
+
 def timeline(stage):
     """A fabric file's faults come in their order, without anybody asking."""
     path = stage.folder / "fabric.json"

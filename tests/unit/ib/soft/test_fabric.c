@@ -79,6 +79,8 @@ static const char whole[] =
 	"3},\n"
 	"  {\"at_ms\": 20, \"target\": \"x/h0:2\", \"event\": \"PORT_ERR\"},\n"
 	"  {\"target\": \"x/h0\", \"reg_error\": \"ENOMEM\"},\n"
+	"  {\"at_ms\": 25, \"target\": \"x/h0:1\", \"drop\": true},\n"
+	"  {\"at_ms\": 26, \"target\": \"x/h0:1\", \"drop\": \"off\"},\n"
 	"  {\"at_ms\": 30, \"target\": \"0\", \"kill\": \"all\"}],\n"
 	" \"hosts\": [{\"name\": \"x\", \"hcas\": [{\"name\": \"h0\",\n"
 	"  \"node_guid\": \"0002:c903:0001:0002\", \"sys_image_guid\": \"0x1\",\n"
@@ -94,7 +96,8 @@ static const char whole[] =
 	"    \"mtu\": 2048, \"max_mtu\": 4096, \"width\": \"2x\", \"speed\": \"HDR\",\n"
 	"    \"pkeys\": [\"0xffff\", \"0x8001\"], \"bandwidth_gbps\": \"unlimited\",\n"
 	"    \"latency_us\": 2.5, \"state\": \"init\"},\n"
-	"   {\"netdev\": \"roce0\", \"bandwidth_gbps\": 12.5, \"latency_us\": 0,\n"
+	"   {\"netdev\": \"roce0\", \"network\": \"left.1\", \"bandwidth_gbps\": 12.5, "
+	"\"latency_us\": 0,\n"
 	"    \"gids\": [{\"gid\": \"fe80::5\", \"type\": \"roce_v1\"}, {\"gid\": \"::\"},\n"
 	"     {\"gid\": \"::ffff:1.2.3.4\", \"netdev\": \"vlan7\"}]}]}]}]}";
 
@@ -170,6 +173,8 @@ static void every_key_of_a_port_arrives(void **state)
 	assert_int_equal(eth->gids[2].type, SXT_SOFT_GID_ROCE_V2);
 	assert_string_equal(eth->gids[0].ndev, "roce0");
 	assert_string_equal(eth->gids[2].ndev, "vlan7");
+	assert_string_equal(eth->network, "left.1");
+	assert_string_equal(ib->network, "");
 	sxt_soft_plan_fini(&plan);
 }
 
@@ -180,6 +185,8 @@ static void the_timeline_is_ordered_by_time_then_by_place(void **state)
 		"x/h0:1 wc_error=RETRY_EXC_ERR count=3",
 		"x/h0:2 state=down",
 		"x/h0:2 event=PORT_ERR",
+		"x/h0:1 drop=on",
+		"x/h0:1 drop=off",
 		"x kill=all",
 	};
 	struct sxt_soft_plan plan;
@@ -192,7 +199,7 @@ static void the_timeline_is_ordered_by_time_then_by_place(void **state)
 		sxt_soft_action_format(plan.fabric, &plan.actions[i], text, sizeof(text));
 		assert_string_equal(text, wanted[i]);
 	}
-	assert_int_equal(plan.actions[4].at_ns, 30000000);
+	assert_int_equal(plan.actions[6].at_ns, 30000000);
 	sxt_soft_plan_fini(&plan);
 }
 
@@ -314,6 +321,41 @@ static void what_contradicts_itself_is_refused(void **state)
 		       "f.json: a/mlx5_0:2: gids[0] belongs to a/mlx5_0:1 already");
 }
 
+static void ports_of_one_name_are_on_one_network(void **state)
+{
+	const struct sxt_soft_port *ports;
+	struct sxt_soft_plan plan;
+
+	(void)state;
+	assert_int_equal(parse("{\"version\": 1, \"hosts\": ["
+			       "{\"hcas\": [{\"ports\": [{}, {\"network\": \"x\"}]}]},"
+			       "{\"hcas\": [{\"ports\": [{\"network\": \"y\"}, {}]},"
+			       "{\"ports\": [{\"network\": \"x\"}]}]}]}",
+			       &plan),
+			 0);
+	ports = plan.fabric->ports;
+	assert_int_equal(ports[0].network_id, 0);
+	assert_int_equal(ports[3].network_id, 0);
+	assert_int_not_equal(ports[1].network_id, 0);
+	assert_int_equal(ports[1].network_id, ports[4].network_id);
+	assert_int_not_equal(ports[2].network_id, 0);
+	assert_int_not_equal(ports[2].network_id, ports[1].network_id);
+	sxt_soft_plan_fini(&plan);
+}
+
+static void bad_network_names_are_refused(void **state)
+{
+	(void)state;
+	expect_port_refusal("\"netwrk\": \"x\"",
+			    ": unknown key 'netwrk'; did you mean 'network'?; docs/fabric.md lists "
+			    "all");
+	expect_port_refusal("\"network\": 1", ".network: is a whole number; expected text");
+	expect_port_refusal("\"network\": \"\"", ".network: is 0 bytes long; expected 1..31 bytes");
+	expect_refusal(ONE_PORT("\"network\": \"a b\""),
+		       "f.json: a/mlx5_0:1: network is 'a b'; expected letters, digits, _ . -, not "
+		       "only digits");
+}
+
 static void lids_left_out_go_around_those_that_are_said(void **state)
 {
 	struct sxt_soft_plan plan;
@@ -361,7 +403,17 @@ static void faults_that_cannot_be_done_are_refused(void **state)
 			     ": target is 'aa'; expected HOST/HCA");
 	expect_fault_refusal("\"target\": \"aa/mlx5_0:1\"",
 			     ": says 0 things to do; expected exactly one of state, wc_error, "
-			     "event, reg_error and kill");
+			     "event, reg_error, drop and kill");
+	expect_fault_refusal("\"target\": \"aa/mlx5_0:1\", \"drop\": true, \"state\": \"down\"",
+			     ": says 2 things to do; expected exactly one of state, wc_error, "
+			     "event, reg_error, drop and kill");
+	expect_fault_refusal("\"target\": \"aa/mlx5_0:1\", \"drop\": \"onn\"",
+			     ".drop: is 'onn'; did you mean on; expected one of off, on");
+	expect_fault_refusal(
+		"\"target\": \"aa/mlx5_0:1\", \"dropp\": true",
+		": unknown key 'dropp'; did you mean 'drop'?; docs/fabric.md lists all");
+	expect_fault_refusal("\"target\": \"aa\", \"drop\": true",
+			     ": target is 'aa'; expected HOST/HCA:PORT");
 	expect_fault_refusal("\"target\": \"aa/mlx5_0:1\", \"event\": \"PORT_ERR\", \"count\": 2",
 			     ": count goes with wc_error and reg_error, not with others");
 	expect_fault_refusal("\"target\": \"aa/mlx5_0\", \"reg_error\": \"ENOMEMM\"",
@@ -404,6 +456,8 @@ int main(void)
 		cmocka_unit_test(values_outside_their_range_are_refused),
 		cmocka_unit_test(a_document_of_the_wrong_shape_is_refused),
 		cmocka_unit_test(what_contradicts_itself_is_refused),
+		cmocka_unit_test(ports_of_one_name_are_on_one_network),
+		cmocka_unit_test(bad_network_names_are_refused),
 		cmocka_unit_test(lids_left_out_go_around_those_that_are_said),
 		cmocka_unit_test(faults_that_cannot_be_done_are_refused),
 		cmocka_unit_test(a_fabric_that_is_too_big_is_refused),

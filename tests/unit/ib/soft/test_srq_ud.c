@@ -170,6 +170,15 @@ static void datagrams_nobody_takes_are_dropped(void **state)
 	rig_expect(ud.a.send_cq, 7, IBV_WC_SUCCESS);
 	rig_nothing(ud.b.recv_cq);
 	ud.wr.wr.ud.remote_qpn ^= 1;
+	atomic_store(&rig_shared()->ports[0].drop, 1);
+	assert_int_equal(rig_post(&ud.a, &ud.wr), 0);
+	atomic_store(&rig_shared()->ports[0].drop, 0);
+	rig_expect(ud.a.send_cq, 7, IBV_WC_SUCCESS);
+	rig_shared()->ports[0].network_id = 1;
+	assert_int_equal(rig_post(&ud.a, &ud.wr), 0);
+	rig_shared()->ports[0].network_id = 0;
+	rig_expect(ud.a.send_cq, 7, IBV_WC_SUCCESS);
+	rig_nothing(ud.b.recv_cq);
 	ud.sge.length = 4097; /* above the MTU */
 	assert_int_equal(rig_post(&ud.a, &ud.wr), 0);
 	rig_expect(ud.a.send_cq, 7, IBV_WC_LOC_LEN_ERR);
