@@ -3,19 +3,42 @@
  */
 #include "ib/soft/objects.h"
 
+#include <string.h>
+
+/* An InfiniBand port's subnet is the prefix of its first GID. */
+static bool in_one_subnet(const struct sxt_soft_port *a, const struct sxt_soft_port *b)
+{
+	return memcmp(a->gids[0].raw, b->gids[0].raw, 8) == 0;
+}
+
+/*
+ * A LID leads to a port of the sender's subnet. What is of another one goes by its GID through a
+ * router, which takes what is sent to the LID that the GID names in its bytes 4 and 5 (FLID).
+ */
+static int find_infiniband(const struct sxt_soft_fabric *fabric, const struct sxt_soft_port *from,
+			   const struct ibv_ah_attr *attr)
+{
+	const uint8_t *gid = attr->grh.dgid.raw;
+	int index = sxt_soft_port_by_lid(fabric, attr->dlid);
+
+	if (index >= 0 && in_one_subnet(from, &fabric->ports[index]))
+		return index;
+	if (!attr->is_global || (attr->dlid != 0 && attr->dlid != (gid[4] << 8 | gid[5])))
+		return -ENOENT;
+	return sxt_soft_port_by_gid(fabric, gid);
+}
+
 struct sxt_soft_port *sxt_soft_port_by_address(const struct sxt_soft_engine *engine,
 					       const struct sxt_soft_port *from,
 					       const struct ibv_ah_attr *attr)
 {
 	struct sxt_soft_fabric *fabric = engine->state->fabric;
-	int index;
+	int index = -ENOENT;
 
-	if (from->link_layer == SXT_SOFT_INFINIBAND && attr->dlid != 0)
-		index = sxt_soft_port_by_lid(fabric, attr->dlid);
+	if (from->link_layer == SXT_SOFT_INFINIBAND)
+		index = find_infiniband(fabric, from, attr);
 	else if (attr->is_global)
 		index = sxt_soft_port_by_gid(fabric, attr->grh.dgid.raw);
-	else
-		return NULL;
 	if (index < 0 || fabric->ports[index].link_layer != from->link_layer)
 		return NULL;
 	return &fabric->ports[index];

@@ -1,5 +1,5 @@
 /*
- * test_path.c - which ports reach each other: networks, and ports that drop.
+ * test_path.c - which ports reach each other: networks, ports that drop, InfiniBand's routers.
  */
 #include "tests/unit/ib/soft/rig.h"
 
@@ -173,6 +173,66 @@ static void a_timeout_of_zero_waits_for_ever(void **state)
 	rig_end_close(&pair.a);
 }
 
+/* Ports 1 and 2 become InfiniBand ports of subnets 1 and 2, with FLIDs 0x901 and 0x902. */
+static void make_subnets(uint8_t second)
+{
+	for (uint8_t i = 0; i < 2; i++) {
+		struct sxt_soft_port *port = &rig_shared()->ports[i];
+
+		port->link_layer = SXT_SOFT_INFINIBAND;
+		port->lid = (uint16_t)(5 + i);
+		memset(port->gids, 0, sizeof(port->gids));
+		for (int k = 0; k < 2; k++) {
+			port->gids[k].raw[0] = 0xfe;
+			port->gids[k].raw[1] = 0x80;
+			port->gids[k].raw[7] = i == 0 ? 1 : second;
+			port->gids[k].raw[15] = (uint8_t)(1 + i);
+		}
+		port->gids[1].raw[4] = 9;
+		port->gids[1].raw[5] = (uint8_t)(1 + i);
+	}
+}
+
+static const struct sxt_soft_port *find(const struct ibv_ah_attr *attr)
+{
+	struct sxt_soft_engine *engine;
+
+	assert_int_equal(sxt_soft_engine_get(&engine), 0);
+	return sxt_soft_port_by_address(engine, &rig_shared()->ports[0], attr);
+}
+
+static void a_lid_leads_nowhere_in_another_subnet(void **state)
+{
+	const struct sxt_soft_port *second = &rig_shared()->ports[1];
+	struct ibv_ah_attr attr = {.dlid = 6};
+
+	(void)state;
+	make_subnets(1);
+	assert_ptr_equal(find(&attr), second);
+	make_subnets(2);
+	assert_null(find(&attr));
+	attr.is_global = 1;
+	memcpy(attr.grh.dgid.raw, second->gids[1].raw, 16);
+	assert_null(find(&attr));
+}
+
+static void a_router_takes_what_goes_to_the_flid_of_a_gid(void **state)
+{
+	const struct sxt_soft_port *second = &rig_shared()->ports[1];
+	struct ibv_ah_attr attr = {.dlid = 0x902, .is_global = 1};
+
+	(void)state;
+	make_subnets(2);
+	memcpy(attr.grh.dgid.raw, second->gids[1].raw, 16);
+	assert_ptr_equal(find(&attr), second);
+	attr.grh.dgid.raw[15] = 9; /* nobody's */
+	assert_null(find(&attr));
+	memcpy(attr.grh.dgid.raw, second->gids[0].raw, 16); /* without FLID */
+	assert_null(find(&attr));
+	attr.is_global = 0;
+	assert_null(find(&attr));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -182,6 +242,8 @@ int main(void)
 		RIG_TEST(a_port_that_drops_stays_active_and_loses_both_ways),
 		RIG_TEST(a_drop_that_ends_in_time_loses_nothing),
 		RIG_TEST(a_timeout_of_zero_waits_for_ever),
+		RIG_TEST(a_lid_leads_nowhere_in_another_subnet),
+		RIG_TEST(a_router_takes_what_goes_to_the_flid_of_a_gid),
 	};
 
 	return cmocka_run_group_tests_name("soft_path", tests, rig_fabric, rig_fabric_gone);
