@@ -3,6 +3,7 @@
  */
 #include "cli/driver/conform/pair.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,11 +18,15 @@ static uint64_t word_of(uint32_t seed, size_t index)
 
 static void write_words(uint8_t *data, size_t bytes, uint32_t seed)
 {
-	for (size_t at = 0; at < bytes; at += sizeof(uint64_t)) {
-		uint64_t word = word_of(seed, at / sizeof(word));
+	size_t words = bytes / sizeof(uint64_t);
+	uint64_t word;
 
-		memcpy(data + at, &word, bytes - at < sizeof(word) ? bytes - at : sizeof(word));
+	for (size_t i = 0; i < words; i++) {
+		word = word_of(seed, i);
+		memcpy(data + i * sizeof(word), &word, sizeof(word));
 	}
+	word = word_of(seed, words);
+	memcpy(data + words * sizeof(word), &word, bytes % sizeof(word));
 }
 
 /* Return: index of the first byte that differs, or @bytes. */
@@ -82,6 +87,7 @@ int sxt_pair_verify(struct sxt_pair *pair, const struct sxt_drv_msg *msg, size_t
 
 	if (!pair->trial->receives)
 		return 0;
+	assert(data != NULL);
 	same = compare_words(data, bytes, seed);
 	if (same < bytes)
 		return sxt_trial_fail(pair->trial,

@@ -27,37 +27,39 @@ void sxt_trial_step(struct sxt_trial *trial, const char *step)
 	atomic_store_explicit(&trial->board->step, step, memory_order_relaxed);
 }
 
-static int decide(struct sxt_trial *trial, enum sxt_conform_verdict verdict, const char *fmt,
-		  va_list args)
+static void decide(struct sxt_trial *trial, enum sxt_conform_verdict verdict, const char *seen)
 {
 	struct sxt_board *board = trial->board;
 
 	pthread_mutex_lock(&trial->lock);
 	if (board->verdict == SXT_CONFORM_OK) {
 		board->verdict = (int)verdict;
-		vsnprintf(board->seen, sizeof(board->seen), fmt, args);
+		snprintf(board->seen, sizeof(board->seen), "%s", seen);
 	}
 	pthread_mutex_unlock(&trial->lock);
-	return verdict == SXT_CONFORM_NA ? -ENOTSUP : -EIO;
 }
 
 int sxt_trial_fail(struct sxt_trial *trial, const char *fmt, ...)
 {
+	char seen[sizeof(trial->board->seen)];
 	va_list args;
 
 	va_start(args, fmt);
-	decide(trial, SXT_CONFORM_FAIL, fmt, args);
+	vsnprintf(seen, sizeof(seen), fmt, args);
 	va_end(args);
+	decide(trial, SXT_CONFORM_FAIL, seen);
 	return -EIO;
 }
 
 int sxt_trial_skip(struct sxt_trial *trial, const char *fmt, ...)
 {
+	char seen[sizeof(trial->board->seen)];
 	va_list args;
 
 	va_start(args, fmt);
-	decide(trial, SXT_CONFORM_NA, fmt, args);
+	vsnprintf(seen, sizeof(seen), fmt, args);
 	va_end(args);
+	decide(trial, SXT_CONFORM_NA, seen);
 	return -ENOTSUP;
 }
 
