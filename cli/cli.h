@@ -42,6 +42,12 @@ int sxt_cmd_bench(int argc, char **argv);
 int sxt_cmd_conform(int argc, char **argv);
 
 /**
+ * sxt_cmd_doctor() - `sextant doctor`: what is wrong with this machine, and what to do.
+ * @argc, @argv: the subcommand's own arguments. Return: exit status.
+ */
+int sxt_cmd_doctor(int argc, char **argv);
+
+/**
  * sxt_cli_print_json() - write one JSON document and a newline to standard output.
  * @root: the document, with its "schema" member; the reference is taken.
  * Return: 0, or SXT_EXIT_BROKEN when standard output cannot be written.

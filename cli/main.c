@@ -14,6 +14,8 @@ static const struct sxt_command commands[] = {
 	{"bench", "drive a net plugin as NCCL would: data checked, nccl-tests' table",
 	 sxt_cmd_bench},
 	{"conform", "check a net plugin against NCCL's contract", sxt_cmd_conform},
+	{"doctor", "what is wrong with this machine for NCCL over RDMA, and what to do",
+	 sxt_cmd_doctor},
 	{"env", "list every setting with its value and meaning", sxt_cmd_env},
 	{"soft", "run programs on the software HCA, without hardware", sxt_cmd_soft},
 };

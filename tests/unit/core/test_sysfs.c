@@ -52,8 +52,9 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	const char *const names[] = {"sys/rate", "sys/two_lines", "sys/empty", "sys/device",
-				     "sys",      "pci/0000",      "pci",       ""};
+	const char *const names[] = {
+		"sys/rate",         "sys/two_lines",   "sys/empty", "sys/device", "sys",
+		"pci/0000/mlx5_10", "pci/0000/mlx5_2", "pci/0000",  "pci",        ""};
 	char path[PATH_MAX];
 
 	(void)state;
@@ -119,6 +120,49 @@ static void a_link_is_followed_below_the_root(void **state)
 	assert_string_equal(path, "/proc/1");
 }
 
+static void a_whole_file_is_read_up_to_the_room(void **state)
+{
+	char text[64] = "before";
+	char small[4] = "old";
+	size_t len = 9;
+
+	(void)state;
+	assert_int_equal(sxt_sysfs_read_all(root, "/sys", text, sizeof(text), &len), -EINVAL);
+	assert_int_equal(sxt_sysfs_read_all(root, "/sys/none", text, sizeof(text), &len), -ENOENT);
+	assert_int_equal(sxt_sysfs_read_all("/", "/dev/null", text, sizeof(text), &len), -EINVAL);
+	assert_string_equal(text, "before");
+	assert_int_equal(len, 9);
+	assert_int_equal(sxt_sysfs_read_all(root, "/sys/two_lines", text, sizeof(text), &len), 0);
+	assert_string_equal(text, "first\nsecond\n");
+	assert_int_equal(len, 13);
+	assert_int_equal(sxt_sysfs_read_all(root, "/sys/two_lines", small, sizeof(small), &len), 0);
+	assert_string_equal(small, "fir");
+	assert_int_equal(len, 3);
+	assert_int_equal(sxt_sysfs_read_all(root, "/sys/empty", text, sizeof(text), &len), 0);
+	assert_int_equal(len, 0);
+}
+
+static void names_are_listed_as_people_count(void **state)
+{
+	struct sxt_names names = {0};
+
+	(void)state;
+	assert_int_equal(sxt_sysfs_list(root, "/pci/none", &names), -ENOENT);
+	assert_null(names.list);
+	assert_int_equal(sxt_sysfs_list(root, "/pci/0000", &names), 0);
+	assert_int_equal(names.cnt, 0);
+	sxt_names_fini(&names);
+	put_file("pci/0000/mlx5_10", "");
+	put_file("pci/0000/mlx5_2", "");
+	assert_int_equal(sxt_sysfs_list(root, "/pci/0000", &names), 0);
+	assert_int_equal(names.cnt, 2);
+	assert_string_equal(names.list[0], "mlx5_2");
+	assert_string_equal(names.list[1], "mlx5_10");
+	sxt_names_fini(&names);
+	sxt_names_fini(&names);
+	assert_int_equal(names.cnt, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -126,6 +170,8 @@ int main(void)
 		cmocka_unit_test(the_machine_itself_is_a_root),
 		cmocka_unit_test(errors_leave_the_output_alone),
 		cmocka_unit_test(a_link_is_followed_below_the_root),
+		cmocka_unit_test(a_whole_file_is_read_up_to_the_room),
+		cmocka_unit_test(names_are_listed_as_people_count),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -1,0 +1,226 @@
+/*
+ * report.c - the findings for a tired reader: by theme, in 80 columns; or one JSON document.
+ */
+#include "cli/doctor/doctor.h"
+
+#include "cli/cli.h"
+#include "core/status.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define COLUMNS      80
+#define INDENT       10
+#define LABEL_INDENT 20 /* of what was seen, expected, what to do */
+
+struct counts {
+	unsigned int by[SXT_SEVERITY_BROKEN + 1];
+};
+
+static enum sxt_severity severity_of(const struct sxt_finding *f)
+{
+	return sxt_finding_kinds[f->id].severity;
+}
+
+static struct counts count(const struct sxt_doctor *d)
+{
+	struct counts counts = {0};
+
+	for (size_t i = 0; i < d->findings_cnt; i++)
+		counts.by[severity_of(&d->findings[i])]++;
+	return counts;
+}
+
+static enum sxt_severity worst(const struct counts *counts)
+{
+	if (counts->by[SXT_SEVERITY_BROKEN] > 0)
+		return SXT_SEVERITY_BROKEN;
+	return counts->by[SXT_SEVERITY_WARNING] > 0 ? SXT_SEVERITY_WARNING : SXT_SEVERITY_OK;
+}
+
+/* Prints words from column @column on, further lines from @indent on; ends the last line. */
+static void print_wrapped(const char *text, int column, int indent)
+{
+	bool first = true;
+
+	while (*text != '\0') {
+		int len = (int)strcspn(text, " ");
+
+		if (!first && column + 1 + len > COLUMNS) {
+			printf("\n%*s", indent, "");
+			column = indent;
+			first = true;
+		}
+		printf("%s%.*s", first ? "" : " ", len, text);
+		column += len + (first ? 0 : 1);
+		first = false;
+		text += len;
+		text += strspn(text, " ");
+	}
+	putchar('\n');
+}
+
+static const char *colour(enum sxt_severity severity)
+{
+	static const char *const codes[] = {"\033[32m", "\033[36m", "\033[33m", "\033[1;31m"};
+
+	return isatty(STDOUT_FILENO) ? codes[severity] : "";
+}
+
+static void print_detail(const char *label, const char *text)
+{
+	if (text[0] == '\0')
+		return;
+	printf("%*s%-*s", INDENT, "", LABEL_INDENT - INDENT, label);
+	print_wrapped(text, LABEL_INDENT, LABEL_INDENT);
+}
+
+static void print_finding(const struct sxt_finding *f)
+{
+	static const char *const marks[] = {"ok", "info", "warning", "BROKEN"};
+	const struct sxt_finding_kind *kind = &sxt_finding_kinds[f->id];
+	const char *begin = colour(kind->severity);
+	char line[1024];
+
+	printf("%s%-*s%s", begin, INDENT, marks[kind->severity], begin[0] != '\0' ? "\033[0m" : "");
+	if (kind->severity == SXT_SEVERITY_OK)
+		snprintf(line, sizeof(line), "%s: %s", f->object, f->seen);
+	else if (f->id == SXT_FINDING_NOT_READ)
+		snprintf(line, sizeof(line), "%s: cannot be read (%s) [%s]", f->object, f->seen,
+			 kind->id);
+	else
+		snprintf(line, sizeof(line), "%s: %s [%s]", f->object, kind->meaning, kind->id);
+	print_wrapped(line, INDENT, INDENT);
+	if (kind->severity == SXT_SEVERITY_OK || f->id == SXT_FINDING_NOT_READ)
+		return;
+	print_detail("seen", f->seen);
+	print_detail("expected", f->expected);
+	print_detail("do", kind->remedy);
+}
+
+static bool has_theme(const struct sxt_doctor *d, enum sxt_theme theme)
+{
+	for (size_t i = 0; i < d->findings_cnt; i++) {
+		if (d->findings[i].theme == theme)
+			return true;
+	}
+	return false;
+}
+
+static void print_theme(const struct sxt_doctor *d, enum sxt_theme theme)
+{
+	printf("\n%s\n", sxt_theme_names[theme]);
+	for (int severity = SXT_SEVERITY_BROKEN; severity >= SXT_SEVERITY_OK; severity--) {
+		for (size_t i = 0; i < d->findings_cnt; i++) {
+			const struct sxt_finding *f = &d->findings[i];
+
+			if (f->theme == theme && (int)severity_of(f) == severity)
+				print_finding(f);
+		}
+	}
+}
+
+static void print_themes(const struct sxt_doctor *d)
+{
+	char quiet[256] = "Nothing to say about:";
+
+	for (int theme = SXT_THEME_LOAD; theme < SXT_THEMES_CNT; theme++) {
+		size_t len = strlen(quiet);
+
+		if (has_theme(d, (enum sxt_theme)theme))
+			print_theme(d, (enum sxt_theme)theme);
+		else
+			snprintf(quiet + len, sizeof(quiet) - len, "%s %s",
+				 quiet[len - 1] == ':' ? "" : ",", sxt_theme_names[theme]);
+	}
+	putchar('\n');
+	if (strchr(quiet, ':')[1] != '\0')
+		print_wrapped(quiet, 0, 0);
+}
+
+static int print_text(const struct sxt_doctor *d, const struct counts *counts)
+{
+	size_t usable = 0;
+
+	for (size_t i = 0; i < d->ports_cnt; i++)
+		usable += d->ports[i].usable;
+	printf("sextant doctor: %zu RDMA device%s, %zu port%s, %zu usable", d->hcas_cnt,
+	       d->hcas_cnt == 1 ? "" : "s", d->ports_cnt, d->ports_cnt == 1 ? "" : "s", usable);
+	if (strcmp(d->root, "/") != 0)
+		printf("; read from %s", d->root);
+	putchar('\n');
+	print_themes(d);
+	printf("%u broken, %u warning%s, %u for information\n", counts->by[SXT_SEVERITY_BROKEN],
+	       counts->by[SXT_SEVERITY_WARNING], counts->by[SXT_SEVERITY_WARNING] == 1 ? "" : "s",
+	       counts->by[SXT_SEVERITY_INFO]);
+	if (fflush(stdout) != 0) {
+		fprintf(stderr, "sextant doctor: cannot write to standard output: %m\n");
+		return SXT_EXIT_BROKEN;
+	}
+	return SXT_EXIT_OK;
+}
+
+static int print_json(const struct sxt_doctor *d, const struct counts *counts)
+{
+	json_t *findings = json_array();
+
+	for (size_t i = 0; i < d->findings_cnt; i++) {
+		const struct sxt_finding *f = &d->findings[i];
+		const struct sxt_finding_kind *kind = &sxt_finding_kinds[f->id];
+
+		json_array_append_new(findings,
+				      json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "id",
+						kind->id, "theme", sxt_theme_names[f->theme],
+						"severity", sxt_severity_names[kind->severity],
+						"object", f->object, "seen", f->seen, "expected",
+						f->expected, "meaning", kind->meaning, "remedy",
+						kind->remedy));
+	}
+	return sxt_cli_print_json(
+		json_pack("{s:s, s:s, s:s, s:i, s:i, s:{s:i, s:i, s:i, s:i}, s:o}", "schema",
+			  "sextant.doctor/1", "version", SXT_VERSION, "verdict",
+			  sxt_severity_names[worst(counts)], "hcas_cnt", (int)d->hcas_cnt,
+			  "ports_cnt", (int)d->ports_cnt, "counts", "ok",
+			  (int)counts->by[SXT_SEVERITY_OK], "info",
+			  (int)counts->by[SXT_SEVERITY_INFO], "warning",
+			  (int)counts->by[SXT_SEVERITY_WARNING], "broken",
+			  (int)counts->by[SXT_SEVERITY_BROKEN], "findings", findings));
+}
+
+int sxt_doctor_report(const struct sxt_doctor *d, bool json)
+{
+	struct counts counts = count(d);
+	int rc = json ? print_json(d, &counts) : print_text(d, &counts);
+
+	if (rc != SXT_EXIT_OK)
+		return rc;
+	if (worst(&counts) == SXT_SEVERITY_BROKEN)
+		return SXT_EXIT_BROKEN;
+	return worst(&counts) == SXT_SEVERITY_WARNING ? SXT_EXIT_FOUND : SXT_EXIT_OK;
+}
+
+int sxt_doctor_list(bool markdown)
+{
+	if (markdown)
+		puts("| finding | theme | severity | what it means | what to do |\n"
+		     "|---|---|---|---|---|");
+	for (size_t i = 0; i < SXT_FINDINGS_CNT; i++) {
+		const struct sxt_finding_kind *kind = &sxt_finding_kinds[i];
+
+		if (markdown) {
+			printf("| `%s` | %s | %s | %s | %s |\n", kind->id,
+			       sxt_theme_names[kind->theme], sxt_severity_names[kind->severity],
+			       kind->meaning, kind->remedy);
+			continue;
+		}
+		printf("%s (%s, %s)\n%*s", kind->id, sxt_theme_names[kind->theme],
+		       sxt_severity_names[kind->severity], 4, "");
+		print_wrapped(kind->meaning, 4, 4);
+		if (kind->remedy[0] == '\0')
+			continue;
+		printf("%*s", 4, "");
+		print_wrapped(kind->remedy, 4, 4);
+	}
+	return fflush(stdout) == 0 ? SXT_EXIT_OK : SXT_EXIT_BROKEN;
+}
