@@ -439,6 +439,8 @@ static int run_command(struct run *run, uint32_t host)
 		fprintf(stderr, "sextant soft run: cannot prepare: %s\n", sxt_strerror(rc));
 		return SXT_EXIT_BROKEN;
 	}
+	/* What the timeline has for the very beginning is so before the command looks. */
+	sxt_ignore(step_timeline(run));
 	fflush(NULL);
 	run->child = fork();
 	if (run->child == 0)

@@ -274,14 +274,14 @@ def reachability(stage):
     path.write_text(json.dumps({
         "version": 1,
         "hosts": [{"name": "a", "hcas": [{"ports": [{"network": "left"}, {}]}]}],
-        "faults": [{"target": "a/mlx5_0:2", "drop": True}]}))
+        "faults": [{"target": "a/mlx5_0:2", "drop": True}]}))  # before anything is there
 
     def seen(member):
         return [port[member] for port in stage.show()["hosts"][0]["hcas"][0]["ports"]]
 
     a = stage.start_member("--fabric", path)
     assert seen("network") == ["left", ""], seen("network")
-    wait_for(lambda: seen("drop") == [False, True])
+    assert seen("drop") == [False, True], seen("drop")
     assert seen("state") == ["active", "active"], seen("state")
     shown = stage.call([stage.sextant, "soft", "show", "--state", stage.states()[0]]).stdout
     assert "network left" in shown and "drop=on" in shown, shown
