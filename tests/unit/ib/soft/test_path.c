@@ -233,6 +233,58 @@ static void a_router_takes_what_goes_to_the_flid_of_a_gid(void **state)
 	assert_null(find(&attr));
 }
 
+/* As rig_to_rtr(), with an address of its own. */
+static void to_rtr_through_router(struct rig_end *end, const struct rig_end *peer, uint16_t flid)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTR,
+				   .path_mtu = IBV_MTU_1024,
+				   .dest_qp_num = peer->qp->qp_num,
+				   .min_rnr_timer = 1,
+				   .ah_attr = {.dlid = flid,
+					       .is_global = 1,
+					       .port_num = end->port_num,
+					       .grh = {.sgid_index = 1, .hop_limit = 64}}};
+
+	memcpy(attr.ah_attr.grh.dgid.raw, port_of(peer)->gids[1].raw, 16);
+	assert_int_equal(sxt_soft_qp_modify(end->qp, &attr,
+					    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+						    IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+						    IBV_QP_MAX_DEST_RD_ATOMIC |
+						    IBV_QP_MIN_RNR_TIMER),
+			 0);
+}
+
+/* A WRITE from a to b, whose answers come back over @flid_back. */
+static void write_across(uint16_t flid_back, enum ibv_wc_status status)
+{
+	struct rig_options second = {.port_num = 2};
+	struct rig_pair pair;
+
+	memset(&pair, 0, sizeof(pair));
+	rig_end_open(&pair.a, NULL);
+	rig_end_open(&pair.b, &second);
+	rig_address_of(&pair.b, &pair.to_b);
+	rig_to_init(&pair.a, NULL);
+	rig_to_init(&pair.b, NULL);
+	to_rtr_through_router(&pair.a, &pair.b, 0x902);
+	to_rtr_through_router(&pair.b, &pair.a, flid_back);
+	rig_to_rts(&pair.a, NULL);
+	rig_to_rts(&pair.b, NULL);
+	pair.a.memory[0] = 5;
+	rig_pair_wr(&pair, IBV_WR_RDMA_WRITE, 8);
+	rig_pair_run(&pair, status);
+	assert_int_equal(pair.b.memory[0], status == IBV_WC_SUCCESS ? 5 : 0);
+	rig_pair_close(&pair);
+}
+
+static void a_connection_crosses_subnets_by_flid_in_both_directions(void **state)
+{
+	(void)state;
+	make_subnets(2);
+	write_across(0x901, IBV_WC_SUCCESS);
+	write_across(0x5, IBV_WC_RETRY_EXC_ERR); /* the LID of a, which b's subnet lacks */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -244,6 +296,7 @@ int main(void)
 		RIG_TEST(a_timeout_of_zero_waits_for_ever),
 		RIG_TEST(a_lid_leads_nowhere_in_another_subnet),
 		RIG_TEST(a_router_takes_what_goes_to_the_flid_of_a_gid),
+		RIG_TEST(a_connection_crosses_subnets_by_flid_in_both_directions),
 	};
 
 	return cmocka_run_group_tests_name("soft_path", tests, rig_fabric, rig_fabric_gone);
