@@ -57,9 +57,11 @@ static void descriptor_close(int fd)
 		close(fd);
 }
 
-/* Written once each, whole: clearing them before would cost more than all the rest of connecting.
+/*
+ * `cnt` of them, the first `free_cnt` for whoever starts a message. Written once each, whole:
+ * clearing them before would cost more than all the rest of connecting.
  */
-static struct sxt_request *requests_create(struct sxt_conn *conn, uint32_t cnt)
+static struct sxt_request *requests_create(struct sxt_conn *conn, uint32_t cnt, uint32_t free_cnt)
 {
 	struct sxt_request *requests = aligned_alloc(SXT_CACHELINE, cnt * sizeof(*requests));
 	uint32_t i;
@@ -70,8 +72,9 @@ static struct sxt_request *requests_create(struct sxt_conn *conn, uint32_t cnt)
 		requests[i] = (struct sxt_request){
 			.conn = conn,
 			.cnt = 1,
-			.index = (uint16_t)i,
-			.next = i + 1 < cnt ? &requests[i + 1] : NULL,
+			.index = (uint8_t)i,
+			.imm = SXT_IMM_LAST,
+			.next = i + 1 < free_cnt ? &requests[i + 1] : NULL,
 		};
 	conn->free_requests = requests;
 	return requests;
@@ -100,7 +103,7 @@ static int send_memory(struct sxt_send_end *end)
 	int fd = -1;
 	int rc = -ENOMEM;
 
-	end->requests = requests_create(&end->conn, SXT_SENDS_MAX);
+	end->requests = requests_create(&end->conn, SXT_SENDS_MAX, SXT_SENDS_MAX);
 	end->memory = memory_map(RING_BYTES + SOURCES_BYTES, &fd);
 	if (end->requests != NULL && end->memory != NULL) {
 		end->ring = end->memory;
@@ -129,29 +132,14 @@ static int recv_register(struct sxt_recv_end *end)
 			       end->records_mrs);
 }
 
-static struct sxt_member *members_create(struct sxt_recv_end *end)
-{
-	struct sxt_member *members =
-		aligned_alloc(SXT_CACHELINE, SXT_MEMBERS_MAX * sizeof(*members));
-	uint32_t i;
-
-	if (members == NULL)
-		return NULL;
-	for (i = 0; i < SXT_MEMBERS_MAX; i++)
-		members[i] = (struct sxt_member){
-			.next_free = (uint16_t)(i + 1 < SXT_MEMBERS_MAX ? i + 1 : SXT_NONE),
-		};
-	end->members_free_cnt = SXT_MEMBERS_MAX;
-	return members;
-}
-
 static int recv_memory(struct sxt_recv_end *end)
 {
 	int fd = -1;
 	int rc = -ENOMEM;
 
-	end->requests = requests_create(&end->conn, SXT_REQUESTS_MAX);
-	end->members = members_create(end);
+	end->requests = requests_create(&end->conn, SXT_RECEIVES_MAX, SXT_REQUESTS_MAX);
+	/* Each is written whole before it is looked at. */
+	end->members = aligned_alloc(SXT_CACHELINE, SXT_MEMBERS_MAX * sizeof(*end->members));
 	end->memory = memory_map(RING_BYTES + RECORDS_BYTES, &fd);
 	if (end->requests != NULL && end->members != NULL && end->memory != NULL) {
 		end->shadow = end->memory;
@@ -159,12 +147,7 @@ static int recv_memory(struct sxt_recv_end *end)
 		rc = recv_register(end);
 	}
 	descriptor_close(fd);
-	if (rc != 0)
-		return rc;
-	end->wr.sg_list = &end->sge;
-	end->wr.num_sge = 1;
-	end->wr.opcode = IBV_WR_RDMA_WRITE;
-	return 0;
+	return rc;
 }
 
 /* Its place in the context, and from that what every work request of it carries. */
@@ -409,6 +392,7 @@ static void limits_set(struct sxt_conn *conn, const struct sxt_wire_memory *memo
 	} else {
 		recv_limits(sxt_recv_end(conn), log2, ports_cnt);
 		sxt_recv_end(conn)->ring_addr = memory->addr;
+		sxt_recv_ready(sxt_recv_end(conn));
 	}
 }
 
@@ -447,13 +431,16 @@ static uint64_t recv_taken(const struct sxt_recv_end *end)
 	uint64_t taken = end->posted;
 	uint32_t i;
 
-	for (i = 0; i < SXT_MEMBERS_MAX; i++) {
-		const struct sxt_member *member = &end->members[i];
-		uint16_t behind =
-			(uint16_t)((uint16_t)end->posted - member->ring_begin - member->place);
+	for (i = 0; i < SXT_REQUESTS_MAX; i++) {
+		const struct sxt_request *request = &end->requests[i];
+		uint64_t position;
 
-		if (member->open && member->request != SXT_NONE && end->posted - behind < taken)
-			taken = end->posted - behind;
+		if (request->open == 0)
+			continue;
+		position =
+			request->position - request->cnt + (uint32_t)__builtin_ctz(request->open);
+		if (position < taken)
+			taken = position;
 	}
 	return taken;
 }

@@ -92,10 +92,10 @@ struct sxt_conn {
 	int error;     /* 0 or negative errno */
 	uint16_t slot; /* in ctx->conns */
 	uint8_t paths_cnt;
-	uint8_t cqs_cnt;
 	uint8_t poll_next;   /* in cqs, where requests are not expected */
-	uint8_t kind;        /* enum sxt_conn_kind */
+	uint8_t kind;        /* enum sxt_conn_kind; the data path compares two of these at once */
 	uint8_t attention;   /* error, peer_closed or suspect is set */
+	uint8_t cqs_cnt;     /* as above */
 	uint8_t peer_closed; /* the peer's orderly end was taken from the notes */
 	uint8_t suspect;     /* fault is valid and not reported yet */
 

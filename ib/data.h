@@ -11,6 +11,7 @@
 
 #include <arpa/inet.h>
 #include <limits.h>
+#include <string.h>
 
 /*
  * Memory of ours per end, in bytes (the provider's queues come on top). The bar is 48 KiB for
@@ -19,17 +20,23 @@
  *                                send end      receive end
  *   end with its templates            832              896
  *   each path                         320              320
- *   requests of 64                  16384             2048   256 and 32
- *   members of 32                                     8192   256
+ *   requests of 64                  16384             2560   256 and 40
+ *   members of 24                                     7680   320
  *   registered: CTS ring            16384
  *               CTS shadow                           16384
- *               size records         4096             4096   2048, and to the page's end
+ *               size records         4096             4096   2560, and to the page's end
  *   sum, one path                   38016            31936
  */
 #define SXT_RING_ENTRIES 256u
-#define SXT_MEMBERS_MAX  256u /* SXT_REQUESTS_MAX * SXT_RECVS_MAX; handles are below */
 #define SXT_SENDS_MAX    256u /* requests of a send end: one per member the peer can open */
-#define SXT_NONE         0xffffu
+/*
+ * Requests of a receive end: the caller's, and some that wait for the proof of consumption which an
+ * optional one asked for. The handle of a member on the wire is its request's index times
+ * SXT_RECVS_MAX plus its place in the group.
+ */
+#define SXT_PROOFS_MAX   8u
+#define SXT_RECEIVES_MAX (SXT_REQUESTS_MAX + SXT_PROOFS_MAX)
+#define SXT_MEMBERS_MAX  (SXT_RECEIVES_MAX * SXT_RECVS_MAX)
 
 /*
  * Depths asked of each queue pair; the spare send is for the marker that closing posts. A receive
@@ -101,20 +108,31 @@ static inline uint64_t sxt_cts_lap(uint64_t position)
 	return (position / SXT_RING_ENTRIES + 1) << SXT_CTS_LAP_SHIFT;
 }
 
-#define SXT_REQ_ACTIVE   0x1u
-#define SXT_REQ_IMM      0x2u /* send: carries an immediate */
-#define SXT_REQ_OPTIONAL 0x4u
+/* The first two are the flags of a clear-to-send, shifted. */
+#define SXT_REQ_IMM       0x1u /* send: carries an immediate */
+#define SXT_REQ_OPTIONAL  0x2u
+#define SXT_REQ_STRIPED   0x4u /* it completes on several paths */
+#define SXT_REQ_CTS_SHIFT 9
+_Static_assert(SXT_CTS_WANT_IMM >> SXT_REQ_CTS_SHIFT == SXT_REQ_IMM &&
+		       SXT_CTS_OPTIONAL >> SXT_REQ_CTS_SHIFT == SXT_REQ_OPTIONAL,
+	       "flags of a clear-to-send become those of a request");
 
-/* One line, so that starting and finishing touch one. */
+/*
+ * One line, so that starting and finishing touch one.
+ *
+ * Receives: a place of the group that is whole has no bit in open. One whose bit is in fresh too
+ * was granted a single write and nothing came yet: the immediate that ends in imm completes it at
+ * once. What comes in several, or as a size record, is counted in the end's members.
+ */
 struct sxt_request {
 	struct sxt_conn *conn;
 	_Atomic uint8_t done; /* released by who drains, acquired by test */
+	uint8_t open;         /* receive: bit per member not whole; send: paths not acknowledged */
 	uint8_t cnt;          /* sizes to report: members, 1 for a send */
 	uint8_t flags;        /* SXT_REQ_* */
-	uint8_t open;         /* receive: members not whole yet; send: paths not acknowledged yet */
-	uint16_t index;       /* in the end's table */
-	uint8_t path;         /* where it is expected to complete */
-	uint8_t striped;      /* it completes on several */
+	uint8_t fresh;        /* receive: see above */
+	uint8_t index;        /* in the end's table */
+	uint16_t imm;         /* receive: generation and SXT_IMM_LAST, as an immediate ends */
 	union {
 		int sizes[SXT_RECVS_MAX];
 		struct {
@@ -122,33 +140,40 @@ struct sxt_request {
 			uint32_t tag;
 			uint64_t bytes;
 		} sent;
+		struct {
+			int size;
+			uint16_t cts_end; /* its path's cts_posted after its entry */
+		} optional;
 		struct sxt_request *next; /* while free */
 	};
-	uint64_t position; /* receive: ring position after its entries; send: of its entry */
-	uint16_t cts_end;  /* receive: its path's cts_posted after its entries */
-	uint16_t reserved[3];
+	uint64_t position;     /* receive: ring position after its entries; send: of its entry */
+	struct sxt_path *path; /* where it is expected to complete */
 };
 SXT_ASSERT_SIZE(struct sxt_request, 64);
+SXT_ASSERT_OFFSET(struct sxt_request, imm, 14);
 
-/* One message the receiver waits for; its index is the handle of the wire. */
+/* One use further; the top bits of imm wrap by themselves. */
+#define SXT_REQ_IMM_NEXT (1u << SXT_IMM_GEN_SHIFT)
+_Static_assert(SXT_IMM_GENERATIONS << SXT_IMM_GEN_SHIFT == 0x10000u, "generations fill 16 bits");
+
+static inline uint32_t sxt_request_generation(const struct sxt_request *request)
+{
+	return (uint32_t)request->imm >> SXT_IMM_GEN_SHIFT;
+}
+
+/* What came of one message that is not fresh any more; by handle. */
 struct sxt_member {
-	uint64_t chunks;     /* bit per chunk that came, SXT_CONN_CHUNKS_MAX of them */
-	uint64_t bytes;      /* arrived */
-	uint16_t request;    /* its receive, SXT_NONE when only proof is waited for */
-	uint16_t ring_begin; /* position of its group's first entry, modulo 2^16 */
-	uint16_t next_free;
-	uint8_t place;      /* in its group */
-	uint8_t generation; /* modulo SXT_IMM_GENERATIONS, one further at each use */
-	uint8_t granted;    /* chunks it may come in: receives reserved for it */
-	uint8_t arrived;    /* of them */
-	uint8_t expected;   /* chunks it comes in, 0 until the last one says */
-	uint8_t open;       /* in use */
+	uint64_t chunks;  /* bit per chunk that came, SXT_CONN_CHUNKS_MAX of them */
+	uint64_t bytes;   /* arrived */
+	uint8_t granted;  /* chunks it may come in: receives reserved for it */
+	uint8_t arrived;  /* of them */
+	uint8_t expected; /* chunks it comes in, 0 until the last one says */
 };
-SXT_ASSERT_SIZE(struct sxt_member, 32);
+SXT_ASSERT_SIZE(struct sxt_member, 24);
 
 /*
  * Invariants: sq_used of a path is the sum of the entries of requests posted there and not
- * completed, and at most SXT_SEND_SQ_DEPTH; ring entries below head are used up; group_cnt is 0
+ * completed, and at most SXT_SEND_SQ_DEPTH; ring entries below head are used up; free_mask is 0
  * until every member of the oldest group has been seen.
  */
 struct sxt_send_end {
@@ -157,8 +182,8 @@ struct sxt_send_end {
 	/* Hot. */
 	_Alignas(SXT_CACHELINE) struct sxt_wire_cts *ring; /* written by the peer */
 	uint64_t head;        /* position of the oldest group's first entry */
-	uint32_t used_mask;   /* members of that group already taken */
-	uint32_t group_cnt;   /* its members, 0 while unknown */
+	uint32_t free_mask;   /* members of that group not taken yet, 0 while unknown */
+	uint32_t group_cnt;   /* its members; valid with free_mask */
 	uint64_t whole_bytes; /* up to this a message is one write */
 	uint64_t imms;        /* messages with an immediate so far */
 	struct sxt_request *requests;
@@ -198,15 +223,15 @@ struct sxt_recv_end {
 	uint64_t consumed;                       /* entries below are proven used up */
 	uint64_t asked; /* position after the last entry that wants proof */
 	uint64_t messages_taken;
-	uint64_t whole_bytes;  /* up to this a message is one write */
-	uint32_t rq_low;       /* receives posted on the path that has fewest */
-	uint32_t rq_reserved;  /* of them for messages that may still come, on every path */
-	uint16_t members_free; /* first of the free list, SXT_NONE at its end */
-	uint16_t members_free_cnt;
-	uint8_t chunk_log2; /* of the largest write */
-	uint8_t can_inline; /* one entry fits in a work request */
-	uint8_t stripes;    /* paths of one message */
-	uint8_t ports_cnt;  /* keys that an entry carries */
+	uint64_t whole_bytes; /* up to this a message is one write */
+	uint32_t rq_low;      /* receives posted on the path that has fewest */
+	uint32_t rq_reserved; /* of them for messages that may still come, on every path */
+	uint32_t plain_left;  /* plain receives that need no look at any of this */
+	uint32_t proof_next;  /* of requests[SXT_REQUESTS_MAX] and on */
+	uint8_t chunk_log2;   /* of the largest write */
+	uint8_t can_inline;   /* one entry fits in a work request */
+	uint8_t stripes;      /* paths of one message */
+	uint8_t ports_cnt;    /* keys that an entry carries */
 	_Alignas(SXT_CACHELINE) struct sxt_member *members;
 	struct sxt_wire_cts *shadow;
 	struct sxt_request *requests;
@@ -236,6 +261,43 @@ static inline struct sxt_recv_end *sxt_recv_end(struct sxt_conn *conn)
 	return SXT_CONTAINER_OF(conn, struct sxt_recv_end, conn);
 }
 
+/* Nothing is to be attended to, and it is this end: one comparison for both. */
+static inline bool sxt_conn_is_calm(const struct sxt_conn *conn, enum sxt_conn_kind kind)
+{
+	uint16_t both;
+
+	memcpy(&both, (const char *)conn + offsetof(struct sxt_conn, kind), sizeof(both));
+	return both == (uint16_t)kind;
+}
+SXT_ASSERT_OFFSET(struct sxt_conn, attention, offsetof(struct sxt_conn, kind) + 1);
+
+/* Nothing is to be attended to, and there is one place to look for completions. */
+static inline bool sxt_conn_is_simple(const struct sxt_conn *conn)
+{
+	uint16_t both;
+
+	memcpy(&both, (const char *)conn + offsetof(struct sxt_conn, attention), sizeof(both));
+	return both == 1u << CHAR_BIT;
+}
+SXT_ASSERT_OFFSET(struct sxt_conn, cqs_cnt, offsetof(struct sxt_conn, attention) + 1);
+
+/* A clear-to-send from size_high to group as one number. */
+static inline uint64_t sxt_cts_word(const struct sxt_wire_cts *cts)
+{
+	uint64_t word;
+
+	memcpy(&word, (const char *)cts + offsetof(struct sxt_wire_cts, size_high), sizeof(word));
+	return word;
+}
+#define SXT_CTS_WORD_HANDLE_SHIFT 16
+#define SXT_CTS_WORD_CHUNKS_SHIFT 32
+#define SXT_CTS_WORD_GEN_SHIFT    48
+#define SXT_CTS_WORD_GROUP_SHIFT  56
+SXT_ASSERT_OFFSET(struct sxt_wire_cts, handle, 50);
+SXT_ASSERT_OFFSET(struct sxt_wire_cts, max_chunks, 52);
+SXT_ASSERT_OFFSET(struct sxt_wire_cts, generation, 54);
+SXT_ASSERT_OFFSET(struct sxt_wire_cts, group, 55);
+
 /* The size of the buffer that a clear-to-send entry offers. */
 static inline uint64_t sxt_cts_bytes(const struct sxt_wire_cts *cts)
 {
@@ -258,7 +320,6 @@ static inline struct sxt_request *sxt_request_take(struct sxt_conn *conn)
 
 static inline void sxt_request_give(struct sxt_request *request)
 {
-	request->flags = 0;
 	request->next = request->conn->free_requests;
 	request->conn->free_requests = request;
 }
@@ -284,10 +345,10 @@ int sxt_data_drain(struct sxt_conn *conn, struct sxt_cq *cq);
 int sxt_data_drain_all(struct sxt_conn *conn);
 
 /**
- * sxt_recv_arrived() - act on a receive completion without error.
- * @end: its end. @path: where it came. @wc: the completion. Path: hot.
+ * sxt_recv_ready() - what plain receives have in common, once the peer's ring is known.
+ * @end: its paths are joined. Path: slow.
  */
-void sxt_recv_arrived(struct sxt_recv_end *end, struct sxt_path *path, const struct ibv_wc *wc);
+void sxt_recv_ready(struct sxt_recv_end *end);
 
 /**
  * sxt_recv_fill() - post receives in batches on every path while one fits.

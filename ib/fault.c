@@ -425,7 +425,9 @@ void sxt_recv_bad_imm(struct sxt_recv_end *end, const struct ibv_wc *wc,
 		"%u "
 		"generation %u (open: %u), chunk %u%s, %u bytes: please report this with both logs",
 		problems[problem], wc->opcode, imm, handle, imm >> SXT_IMM_GEN_SHIFT & 3u,
-		handle < SXT_MEMBERS_MAX ? end->members[handle].generation : 0u,
+		handle < SXT_MEMBERS_MAX
+			? sxt_request_generation(&end->requests[handle / SXT_RECVS_MAX])
+			: 0u,
 		imm >> SXT_IMM_INDEX_SHIFT & SXT_IMM_INDEX_MASK,
 		(imm & SXT_IMM_LAST) != 0 ? ", the last" : "", wc->byte_len));
 }

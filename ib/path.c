@@ -33,7 +33,8 @@ static int qp_make(struct sxt_conn *conn, uint32_t index, uint32_t *inline_out)
 	rc = sxt_context_cq_get(conn->ctx, path->port, path->cq_completions, more, &path->cq);
 	if (rc != 0)
 		return rc;
-	spec.cq = path->cq->cq;
+	path->poll = path->cq->cq;
+	spec.cq = path->poll;
 	rc = sxt_qp_create(path->port, &spec, &path->qp);
 	if (rc != 0)
 		return rc;

@@ -18,10 +18,11 @@ struct sxt_path {
 	/* Hot, under the owner word: one line. */
 	_Alignas(SXT_CACHELINE) struct ibv_qp *qp;
 	struct sxt_cq *cq;
-	uint64_t wr_tail; /* what every wr_id of it ends in */
-	uint32_t lkey;    /* of our own memory on its port: the source of what is not data */
-	uint32_t rkey;    /* of the peer's: clear-to-send ring, size records */
-	uint32_t sq_used; /* send end: send-queue entries not proven free */
+	struct ibv_cq *poll; /* of cq */
+	uint64_t wr_tail;    /* what every wr_id of it ends in */
+	uint32_t lkey;       /* of our own memory on its port: the source of what is not data */
+	uint32_t rkey;       /* of the peer's: clear-to-send ring, size records */
+	uint32_t sq_used;    /* send end: send-queue entries not proven free */
 	uint32_t rq_posted;
 	uint16_t cts_posted;   /* receive end: work requests, modulo 2^16 */
 	uint16_t cts_signaled; /* cts_posted after the last signaled one */

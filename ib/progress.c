@@ -14,7 +14,7 @@ static void send_acked(struct sxt_send_end *end, struct sxt_path *path, uint32_t
 
 	path->sq_used -= index >> 8;
 	path->worked = true;
-	if (--request->open == 0)
+	if (SXT_LIKELY(--request->open == 0))
 		sxt_request_finish(request);
 }
 
@@ -29,50 +29,158 @@ static void optional_acked(struct sxt_recv_end *end, struct sxt_path *path, uint
 {
 	struct sxt_request *request = &end->requests[index % SXT_REQUESTS_MAX];
 
-	cts_acked(path, request->cts_end);
+	cts_acked(path, request->optional.cts_end);
 	sxt_request_finish(request);
 }
 
-static void completed(struct sxt_context *ctx, const struct ibv_wc *wc)
+/* The sender works through the ring in order: what came later proves what lies before used up. */
+static SXT_INLINE void prove(struct sxt_recv_end *end, uint64_t position)
+{
+	if (position > end->consumed)
+		end->consumed = position;
+}
+
+static SXT_INLINE void message_whole(struct sxt_recv_end *end, struct sxt_request *request,
+				     uint32_t place, int size)
+{
+	request->sizes[place] = size;
+	request->open &= (uint8_t) ~(1u << place);
+	end->messages_taken++;
+	if (request->open != 0)
+		return;
+	prove(end, request->position);
+	sxt_request_finish(request);
+}
+
+/* The size record that came instead of data: the whole message's size. */
+static bool record_take(const struct sxt_recv_end *end, uint32_t handle, uint32_t generation,
+			struct sxt_member *member)
+{
+	uint64_t value = end->records[handle].size_and_generation;
+
+	if (value >> 48 != generation)
+		return false;
+	member->bytes = value & 0xffffffffffffull;
+	return true;
+}
+
+/* One write of a message that comes in several, or its size record. */
+static void chunk_arrived(struct sxt_recv_end *end, struct sxt_request *request,
+			  const struct ibv_wc *wc)
+{
+	uint32_t imm = ntohl(wc->imm_data);
+	uint32_t handle = imm >> SXT_IMM_HANDLE_SHIFT;
+	uint32_t index = imm >> SXT_IMM_INDEX_SHIFT & SXT_IMM_INDEX_MASK;
+	struct sxt_member *member = &end->members[handle];
+
+	if (index >= member->granted || (member->chunks >> index & 1u) != 0) {
+		sxt_recv_bad_imm(end, wc, SXT_IMM_CHUNK);
+		return;
+	}
+	member->chunks |= 1ull << index;
+	member->arrived++;
+	end->rq_reserved--;
+	if ((imm & SXT_IMM_RECORD) == 0) {
+		member->bytes += wc->byte_len;
+	} else if (!record_take(end, handle, sxt_request_generation(request), member)) {
+		sxt_recv_bad_imm(end, wc, SXT_IMM_STALE_RECORD);
+		return;
+	}
+	if ((imm & SXT_IMM_LAST) != 0)
+		member->expected = (uint8_t)(index + 1);
+	if (member->arrived != member->expected) {
+		prove(end, request->position - request->cnt);
+		return;
+	}
+	end->rq_reserved -= member->granted - member->arrived;
+	message_whole(end, request, handle % SXT_RECVS_MAX, sxt_size_saturate(member->bytes));
+}
+
+/* All but the one write that completes a fresh message. */
+static SXT_NOINLINE void arrived_otherwise(struct sxt_recv_end *end, const struct ibv_wc *wc)
+{
+	uint32_t imm = ntohl(wc->imm_data);
+	uint32_t handle = imm >> SXT_IMM_HANDLE_SHIFT;
+	struct sxt_request *request = &end->requests[handle / SXT_RECVS_MAX % SXT_RECEIVES_MAX];
+	uint32_t bit = 1u << handle % SXT_RECVS_MAX;
+
+	if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM) {
+		sxt_recv_bad_imm(end, wc, SXT_IMM_OPCODE);
+		return;
+	}
+	if (handle >= SXT_MEMBERS_MAX || (request->open & bit) == 0) {
+		sxt_recv_bad_imm(end, wc, SXT_IMM_NO_MEMBER);
+		return;
+	}
+	if ((imm >> SXT_IMM_GEN_SHIFT) % SXT_IMM_GENERATIONS != sxt_request_generation(request)) {
+		sxt_recv_bad_imm(end, wc, SXT_IMM_OLD);
+		return;
+	}
+	if ((request->fresh & bit) != 0) {
+		request->fresh &= (uint8_t)~bit;
+		end->members[handle] = (struct sxt_member){.granted = 1};
+	}
+	chunk_arrived(end, request, wc);
+}
+
+static SXT_INLINE void arrived(struct sxt_recv_end *end, struct sxt_path *path,
+			       const struct ibv_wc *wc)
+{
+	uint32_t imm = ntohl(wc->imm_data);
+	uint32_t handle = imm >> SXT_IMM_HANDLE_SHIFT;
+	uint32_t place = handle % SXT_RECVS_MAX;
+	struct sxt_request *request;
+
+	path->rq_posted--;
+	if (path->rq_posted < end->rq_low)
+		end->rq_low = path->rq_posted;
+	path->worked = true;
+	request = &end->requests[handle / SXT_RECVS_MAX];
+	if (SXT_UNLIKELY(wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM || handle >= SXT_MEMBERS_MAX ||
+			 request->imm != (uint16_t)imm || (request->fresh >> place & 1u) == 0)) {
+		arrived_otherwise(end, wc);
+		return;
+	}
+	request->fresh &= (uint8_t) ~(1u << place);
+	end->rq_reserved--;
+	message_whole(end, request, place, (int)wc->byte_len);
+}
+
+/* A completion of a path that is known to be its own. */
+static SXT_INLINE void completed_on(struct sxt_conn *conn, struct sxt_path *path,
+				    const struct ibv_wc *wc)
+{
+	uint32_t kind = (uint32_t)(wc->wr_id >> SXT_WR_KIND_SHIFT);
+
+	if (SXT_UNLIKELY(wc->status != IBV_WC_SUCCESS))
+		sxt_conn_completion_error(conn, wc);
+	else if (kind == SXT_WR_SEND)
+		send_acked(sxt_send_end(conn), path, sxt_wr_index(wc->wr_id));
+	else if (SXT_LIKELY(kind == SXT_WR_RECV))
+		arrived(sxt_recv_end(conn), path, wc);
+	else if (kind == SXT_WR_CTS_OPTIONAL)
+		optional_acked(sxt_recv_end(conn), path, sxt_wr_index(wc->wr_id));
+	else if (kind == SXT_WR_CTS)
+		cts_acked(path, sxt_wr_index(wc->wr_id));
+}
+
+/* A completion of any connection of the context, or of one that is gone. */
+static SXT_NOINLINE void completed(struct sxt_context *ctx, const struct ibv_wc *wc)
 {
 	uint32_t slot = (uint32_t)wc->wr_id & SXT_WR_SLOT_MASK;
 	struct sxt_conn *conn = slot < ctx->conns_cap ? ctx->conns[slot] : NULL;
-	uint32_t index = sxt_wr_index(wc->wr_id);
-	struct sxt_path *path;
 
 	if (SXT_UNLIKELY(conn == NULL || !sxt_wr_is_of(conn, wc->wr_id))) {
-		/* Its connection is gone, and nothing of it may be touched. */
+		/* Nothing of a connection that is gone may be touched. */
 		atomic_fetch_add_explicit(&ctx->stale_completions_cnt, 1, memory_order_relaxed);
 		return;
 	}
-	if (SXT_UNLIKELY(wc->status != IBV_WC_SUCCESS)) {
-		sxt_conn_completion_error(conn, wc);
-		return;
-	}
-	path = &conn->paths[wc->wr_id >> SXT_WR_PATH_SHIFT & SXT_WR_PATH_MASK];
-	switch ((enum sxt_wr_kind)(wc->wr_id >> SXT_WR_KIND_SHIFT)) {
-	case SXT_WR_SEND:
-		send_acked(sxt_send_end(conn), path, index);
-		break;
-	case SXT_WR_RECV:
-		sxt_recv_arrived(sxt_recv_end(conn), path, wc);
-		break;
-	case SXT_WR_CTS:
-		cts_acked(path, index);
-		break;
-	case SXT_WR_CTS_OPTIONAL:
-		optional_acked(sxt_recv_end(conn), path, index);
-		break;
-	case SXT_WR_CHUNK:
-	case SXT_WR_DRAIN:
-		break;
-	}
+	completed_on(conn, &conn->paths[wc->wr_id >> SXT_WR_PATH_SHIFT & SXT_WR_PATH_MASK], wc);
 }
 
 int sxt_data_drain(struct sxt_conn *conn, struct sxt_cq *cq)
 {
 	struct ibv_wc wcs[SXT_DRAIN_MAX];
-	struct sxt_context *ctx = conn->ctx;
 	int cnt = ibv_poll_cq(cq->cq, SXT_DRAIN_MAX, wcs);
 	int i;
 
@@ -81,7 +189,7 @@ int sxt_data_drain(struct sxt_conn *conn, struct sxt_cq *cq)
 		return 0;
 	}
 	for (i = 0; i < cnt; i++)
-		completed(ctx, &wcs[i]);
+		completed(conn->ctx, &wcs[i]);
 	return cnt;
 }
 
@@ -94,19 +202,24 @@ int sxt_data_drain_all(struct sxt_conn *conn)
 	return cnt;
 }
 
-/*
- * It did not come where it was expected, or it comes in several places. Its own CQ was drained
- * already; of the others one per call is enough for what is not striped, since a sender leaves the
- * expected path only when that is in trouble.
- */
-static SXT_NOINLINE void drain_elsewhere(struct sxt_conn *conn, const struct sxt_request *request)
+/* The same for one path's CQ, where most of what comes is the path's and needs no looking up. */
+static SXT_INLINE int drain_path(struct sxt_conn *conn, struct sxt_path *path)
 {
-	if (request->striped) {
-		sxt_ignore(sxt_data_drain_all(conn));
-		return;
+	struct ibv_wc wcs[SXT_DRAIN_MAX];
+	int cnt = ibv_poll_cq(path->poll, SXT_DRAIN_MAX, wcs);
+	const struct ibv_wc *wc = wcs;
+
+	if (SXT_UNLIKELY(cnt < 0)) {
+		sxt_conn_poll_failed(conn, cnt);
+		return 0;
 	}
-	conn->poll_next = (uint8_t)((conn->poll_next + 1u) % conn->cqs_cnt);
-	sxt_ignore(sxt_data_drain(conn, conn->cqs[conn->poll_next]));
+	for (; wc < wcs + cnt; wc++) {
+		if (SXT_LIKELY((path->wr_tail ^ wc->wr_id) << (64 - SXT_WR_INDEX_SHIFT) == 0))
+			completed_on(conn, path, wc);
+		else
+			completed(conn->ctx, wc);
+	}
+	return cnt;
 }
 
 static bool is_done(const struct sxt_request *request)
@@ -114,58 +227,82 @@ static bool is_done(const struct sxt_request *request)
 	return atomic_load_explicit(&request->done, memory_order_relaxed) != 0;
 }
 
-/* Whether it is done after one drain; 0 or the connection's error. */
-static int poll_once(struct sxt_request *request, bool *done_out)
+/*
+ * It did not come where it was expected, or it comes in several places. Its own CQ was drained
+ * already; of the others one per call is enough for what is not striped, since a sender leaves the
+ * expected path only when that is in trouble.
+ */
+static void drain_elsewhere(struct sxt_conn *conn, const struct sxt_request *request)
+{
+	if ((request->flags & SXT_REQ_STRIPED) != 0) {
+		sxt_ignore(sxt_data_drain_all(conn));
+		return;
+	}
+	conn->poll_next = (uint8_t)((conn->poll_next + 1u) % conn->cqs_cnt);
+	sxt_ignore(sxt_data_drain(conn, conn->cqs[conn->poll_next]));
+}
+
+/* A request that is not done on a connection where there is more to look at. */
+static SXT_NOINLINE int look_further(struct sxt_conn *conn, const struct sxt_request *request)
+{
+	int rc;
+
+	if (conn->cqs_cnt > 1)
+		drain_elsewhere(conn, request);
+	if (is_done(request) || conn->attention == 0)
+		return 0;
+	rc = sxt_conn_attend(conn, request);
+	return rc == -EAGAIN ? 0 : rc;
+}
+
+/* A done request's sizes; it is free afterwards. */
+static SXT_INLINE void take(struct sxt_request *request, int *sizes)
+{
+	uint32_t i;
+
+	if (sizes != NULL) {
+		sizes[0] = request->sizes[0];
+		for (i = 1; SXT_UNLIKELY(i < request->cnt); i++)
+			sizes[i] = request->sizes[i];
+	}
+	sxt_request_give(request);
+}
+
+/* The owner word is held and given back. */
+static SXT_NOINLINE int test_polling(struct sxt_request *request, bool *done_out, int *sizes)
 {
 	struct sxt_conn *conn = request->conn;
-	struct sxt_context *ctx = conn->ctx;
 	bool done;
 	int rc = 0;
 
-	if (!sxt_context_try_own(ctx)) {
-		*done_out = false;
-		return 0;
-	}
-	if (SXT_UNLIKELY(atomic_load_explicit(&ctx->mailbox, memory_order_relaxed) != 0))
-		sxt_context_read_notes(ctx);
-	sxt_ignore(sxt_data_drain(conn, conn->paths[request->path].cq));
+	if (SXT_UNLIKELY(atomic_load_explicit(&conn->ctx->mailbox, memory_order_relaxed) != 0))
+		sxt_context_read_notes(conn->ctx);
+	sxt_ignore(drain_path(conn, request->path));
 	done = is_done(request);
-	if (SXT_UNLIKELY(!done && conn->cqs_cnt > 1)) {
-		drain_elsewhere(conn, request);
+	if (!done && SXT_UNLIKELY(!sxt_conn_is_simple(conn))) {
+		rc = look_further(conn, request);
 		done = is_done(request);
 	}
-	if (SXT_UNLIKELY(!done && conn->attention != 0)) {
-		rc = sxt_conn_attend(conn, request);
-		done = is_done(request);
-	}
-	sxt_context_disown(ctx);
-	if (rc != 0 && rc != -EAGAIN)
+	sxt_context_disown(conn->ctx);
+	if (SXT_UNLIKELY(rc != 0))
 		return rc;
+	if (done)
+		take(request, sizes);
 	*done_out = done;
 	return 0;
 }
 
 int sxt_test(struct sxt_request *request, bool *done_out, int *sizes)
 {
-	bool done;
-	int rc;
-	int i;
-
 	/* Pairs with the release in sxt_request_finish(). */
-	if (atomic_load_explicit(&request->done, memory_order_acquire) == 0) {
-		rc = poll_once(request, &done);
-		if (rc != 0)
-			return rc;
-		if (!done) {
-			*done_out = false;
-			return 0;
-		}
+	if (atomic_load_explicit(&request->done, memory_order_acquire) != 0) {
+		take(request, sizes);
+		*done_out = true;
+		return 0;
 	}
-	if (sizes != NULL) {
-		for (i = 0; i < request->cnt; i++)
-			sizes[i] = request->sizes[i];
+	if (!sxt_context_try_own(request->conn->ctx)) {
+		*done_out = false;
+		return 0;
 	}
-	sxt_request_give(request);
-	*done_out = true;
-	return 0;
+	return test_polling(request, done_out, sizes);
 }

@@ -10,10 +10,11 @@
 
 /* What one receive takes out of every pool. */
 struct plan {
-	uint32_t cnt;     /* ring entries */
-	uint32_t members; /* 0 for an optional one that asks for no proof */
+	uint32_t cnt; /* ring entries */
 	uint32_t receives;
+	struct sxt_request *proof; /* an optional one's that asks for proof */
 	bool optional;
+	bool wants_imm;                /* one immediate at least per message */
 	uint8_t grants[SXT_RECVS_MAX]; /* chunks of each */
 };
 
@@ -78,39 +79,49 @@ static SXT_NOINLINE uint32_t chunks_of(const struct sxt_recv_end *end, uint64_t 
 	return least <= SXT_CONN_CHUNKS_MAX ? (uint32_t)least : SXT_CONN_CHUNKS_MAX;
 }
 
-static SXT_INLINE bool plan_make(const struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
-				 uint32_t cnt, bool optional, struct plan *out)
+/* A proof that is still waited for speaks for this one too. */
+static struct sxt_request *proof_wanted(const struct sxt_recv_end *end)
+{
+	struct sxt_request *proof =
+		&end->requests[SXT_REQUESTS_MAX + end->proof_next % SXT_PROOFS_MAX];
+
+	if (end->posted + 1 - end->asked < SXT_CREDIT_EVERY || proof->open != 0)
+		return NULL;
+	return proof;
+}
+
+static bool plan_make(const struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
+		      struct plan *out)
 {
 	uint32_t i;
 
-	if (cnt < 1 || cnt > SXT_RECVS_MAX || (optional && cnt != 1))
+	if (spec->cnt < 1 || spec->cnt > SXT_RECVS_MAX || (spec->optional && spec->cnt != 1))
 		return false;
-	out->cnt = cnt;
-	out->optional = optional;
+	out->cnt = (uint32_t)spec->cnt;
+	out->optional = spec->optional;
 	out->receives = 0;
-	out->members = out->cnt;
 	for (i = 0; i < out->cnt; i++) {
 		uint32_t grant = 1;
 
 		if (SXT_UNLIKELY(spec->bytes[i] > end->whole_bytes))
-			grant = chunks_of(end, spec->bytes[i], cnt);
+			grant = chunks_of(end, spec->bytes[i], out->cnt);
 		if (grant == 0 || (spec->mrs[i] == NULL && spec->bytes[i] != 0))
 			return false;
 		out->grants[i] = (uint8_t)grant;
 		out->receives += grant;
 	}
-	if (out->optional && end->posted + 1 - end->asked < SXT_CREDIT_EVERY) {
-		out->members = 0;
+	out->proof = out->optional ? proof_wanted(end) : NULL;
+	out->wants_imm = !out->optional || out->proof != NULL;
+	if (!out->wants_imm)
 		out->receives = 0;
-	}
 	return out->receives <= SXT_RECV_RQ_DEPTH;
 }
 
 /* A group over the ring's end takes two work requests. */
-static SXT_INLINE bool fits(const struct sxt_recv_end *end, const struct plan *plan,
-			    const struct sxt_path *path)
+static bool fits(const struct sxt_recv_end *end, const struct plan *plan,
+		 const struct sxt_path *path)
 {
-	return end->conn.free_requests != NULL && end->members_free_cnt >= plan->members &&
+	return end->conn.free_requests != NULL &&
 	       end->posted + plan->cnt - end->consumed <= SXT_RING_ENTRIES &&
 	       (uint16_t)(path->cts_posted - path->cts_acked) <= SXT_RECV_SQ_USABLE - 2 &&
 	       end->rq_reserved + plan->receives <= end->rq_low;
@@ -127,11 +138,12 @@ static int receives_top_up(struct sxt_recv_end *end)
  * Polls once where something is short: after optional receives were done NCCL has nothing left to
  * test, so this may be the only call that comes.
  */
-static SXT_NOINLINE int make_room_slow(struct sxt_recv_end *end, const struct plan *plan,
-				       const struct sxt_path *path)
+static int make_room(struct sxt_recv_end *end, const struct plan *plan, const struct sxt_path *path)
 {
-	int rc;
+	int rc = receives_top_up(end);
 
+	if (rc != 0 || SXT_LIKELY(fits(end, plan, path)))
+		return rc;
 	sxt_ignore(sxt_data_drain_all(&end->conn));
 	if (end->conn.attention) {
 		rc = sxt_conn_attend(&end->conn, NULL);
@@ -144,58 +156,12 @@ static SXT_NOINLINE int make_room_slow(struct sxt_recv_end *end, const struct pl
 	return fits(end, plan, path) ? 0 : -EAGAIN;
 }
 
-static SXT_INLINE int make_room(struct sxt_recv_end *end, const struct plan *plan,
-				const struct sxt_path *path)
-{
-	struct plan copy; /* the plan itself stays in registers when its address goes nowhere */
-	int rc = receives_top_up(end);
-
-	if (rc != 0)
-		return rc;
-	if (SXT_LIKELY(fits(end, plan, path)))
-		return 0;
-	copy = *plan;
-	return make_room_slow(end, &copy, path);
-}
-
-static SXT_INLINE struct sxt_member *member_open(struct sxt_recv_end *end, const struct plan *plan,
-						 uint32_t place, uint16_t request)
-{
-	struct sxt_member *member = &end->members[end->members_free];
-
-	end->members_free = member->next_free;
-	end->members_free_cnt--;
-	member->chunks = 0;
-	member->bytes = 0;
-	member->request = request;
-	member->ring_begin = (uint16_t)end->posted;
-	member->place = (uint8_t)place;
-	member->generation = (member->generation + 1) % SXT_IMM_GENERATIONS;
-	member->granted = plan->grants[place];
-	member->arrived = 0;
-	member->expected = 0;
-	member->open = 1;
-	return member;
-}
-
-static void member_close(struct sxt_recv_end *end, struct sxt_member *member)
-{
-	member->open = 0;
-	member->next_free = end->members_free;
-	end->members_free = (uint16_t)(member - end->members);
-	end->members_free_cnt++;
-}
-
 /* One key per port of ours; the others stay what they were, nobody reads them. */
-static SXT_INLINE void keys_fill(const struct sxt_recv_end *end, const struct sxt_mr *mr,
-				 struct sxt_wire_cts *cts)
+static void keys_fill(const struct sxt_recv_end *end, const struct sxt_mr *mr,
+		      struct sxt_wire_cts *cts)
 {
 	uint32_t ports_cnt = end->ports_cnt;
 
-	if (SXT_LIKELY(ports_cnt == 1 && mr != NULL)) {
-		cts->rkeys[0] = mr->rkeys[0];
-		return;
-	}
 	for (uint32_t i = 0; i < ports_cnt; i++)
 		cts->rkeys[i] = mr != NULL ? mr->rkeys[i] : end->records_mrs[i]->rkey;
 }
@@ -204,7 +170,7 @@ static SXT_INLINE void entry_fill(struct sxt_recv_end *end, const struct sxt_rec
 				  const struct plan *plan, uint32_t i, struct sxt_wire_cts *cts)
 {
 	const struct sxt_mr *mr = spec->mrs[i];
-	uint16_t flags = plan->members != 0 ? SXT_CTS_WANT_IMM : 0;
+	uint16_t flags = plan->wants_imm ? SXT_CTS_WANT_IMM : 0;
 
 	if (plan->optional)
 		flags |= SXT_CTS_OPTIONAL;
@@ -221,26 +187,40 @@ static SXT_INLINE void entry_fill(struct sxt_recv_end *end, const struct sxt_rec
 	cts->sequence = end->posted + i + 1;
 }
 
-/* The receive's members and entries on this side; the caller posts them. */
-static SXT_INLINE void entries_make(struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
-				    const struct plan *plan, const struct sxt_request *request)
+/* A request's next use, waiting for the messages of a plan. */
+static void await(struct sxt_recv_end *end, struct sxt_request *request, const struct plan *plan)
 {
-	uint16_t owner = plan->optional ? SXT_NONE : request->index;
+	uint32_t all = (1u << plan->cnt) - 1;
+	uint32_t i;
+
+	request->open = (uint8_t)all;
+	request->imm = (uint16_t)(request->imm + SXT_REQ_IMM_NEXT);
+	request->cnt = (uint8_t)plan->cnt;
+	request->position = end->posted + plan->cnt;
+	for (i = 0; plan->receives != plan->cnt && i < plan->cnt; i++) {
+		if (plan->grants[i] == 1)
+			continue;
+		all &= ~(1u << i);
+		end->members[request->index * SXT_RECVS_MAX + i] =
+			(struct sxt_member){.granted = plan->grants[i]};
+	}
+	request->fresh = (uint8_t)all;
+}
+
+/* The receive's entries on this side; `waiting` is whose members their messages are, or NULL. */
+static void entries_make(struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
+			 const struct plan *plan, const struct sxt_request *waiting)
+{
 	uint32_t i;
 
 	for (i = 0; i < plan->cnt; i++) {
-		struct sxt_wire_cts *cts =
-			plan->cnt == 1 && end->can_inline
-				? &end->cts
-				: &end->shadow[(end->posted + i) % SXT_RING_ENTRIES];
+		struct sxt_wire_cts *cts = &end->shadow[(end->posted + i) % SXT_RING_ENTRIES];
 
 		entry_fill(end, spec, plan, i, cts);
-		if (plan->members == 0)
+		if (waiting == NULL)
 			continue;
-		struct sxt_member *member = member_open(end, plan, i, owner);
-
-		cts->handle = (uint16_t)(member - end->members);
-		cts->generation = member->generation;
+		cts->handle = (uint16_t)(waiting->index * SXT_RECVS_MAX + i);
+		cts->generation = (uint8_t)sxt_request_generation(waiting);
 	}
 }
 
@@ -254,218 +234,238 @@ static void write_make(struct sxt_recv_end *end, struct ibv_send_wr *wr, uint64_
 		end->ring_addr + position % SXT_RING_ENTRIES * sizeof(struct sxt_wire_cts);
 }
 
-/* A group over the ring's end: two writes, still one doorbell. */
-static SXT_COLD int post_wrapped(struct sxt_recv_end *end, struct sxt_path *path, uint32_t cnt)
-{
-	uint32_t before = SXT_RING_ENTRIES - (uint32_t)(end->posted % SXT_RING_ENTRIES);
-	struct ibv_send_wr first = end->wr;
-	struct ibv_sge sge = end->sge;
-	struct ibv_send_wr *bad;
-
-	first.sg_list = &sge;
-	first.wr_id = sxt_wr_id(path, SXT_WR_CTS, 0);
-	first.next = &end->wr;
-	first.send_flags = 0;
-	write_make(end, &first, end->posted, &end->shadow[SXT_RING_ENTRIES - before], before);
-	write_make(end, &end->wr, end->posted + before, end->shadow, cnt - before);
-	return ibv_post_send(path->qp, &first, &bad);
-}
-
 /*
  * Write the receive's entries. A single one goes inline where the provider takes 64 bytes (some
  * stop at 48): the HCA then fetches nothing. Several go as one write out of the shadow: one work
- * request instead of up to eight, and the peer checks each entry's own sequence.
+ * request instead of up to eight, and the peer checks each entry's own sequence. A group over the
+ * ring's end takes two, still one doorbell.
  *
  * The send queue drains: an optional entry is signaled, of the other writes on a path at least one
  * in SXT_CTS_SIGNAL_EVERY, so no more than that many stay unproven once all are polled.
  */
-static SXT_INLINE int post_entries(struct sxt_recv_end *end, const struct plan *plan,
-				   struct sxt_path *path, struct sxt_request *request)
+static int post_entries(struct sxt_recv_end *end, const struct plan *plan, struct sxt_path *path,
+			struct sxt_request *request)
 {
 	uint32_t slot = (uint32_t)(end->posted % SXT_RING_ENTRIES);
 	bool wraps = slot + plan->cnt > SXT_RING_ENTRIES;
+	uint32_t before = wraps ? SXT_RING_ENTRIES - slot : plan->cnt;
 	uint16_t cts_end = (uint16_t)(path->cts_posted + 1 + wraps);
-	bool in_line = plan->cnt == 1 && end->can_inline;
-	bool signaled =
-		plan->optional || (uint16_t)(cts_end - path->cts_signaled) >= SXT_CTS_SIGNAL_EVERY;
+	struct ibv_sge sges[2] = {{.lkey = path->lkey}, {.lkey = path->lkey}};
+	struct ibv_send_wr last = end->wr;
+	struct ibv_send_wr first;
 	struct ibv_send_wr *bad;
 
-	end->wr.send_flags = (in_line ? IBV_SEND_INLINE : 0u) | (signaled ? IBV_SEND_SIGNALED : 0u);
-	end->wr.wr_id = plan->optional ? sxt_wr_id(path, SXT_WR_CTS_OPTIONAL, request->index)
-				       : sxt_wr_id(path, SXT_WR_CTS, cts_end);
-	end->wr.wr.rdma.rkey = path->rkey;
-	end->sge.lkey = path->lkey;
-	if (signaled)
+	last.sg_list = &sges[0];
+	last.wr_id = plan->optional ? sxt_wr_id(path, SXT_WR_CTS_OPTIONAL, request->index)
+				    : sxt_wr_id(path, SXT_WR_CTS, cts_end);
+	last.wr.rdma.rkey = path->rkey;
+	last.send_flags = plan->cnt == 1 && end->can_inline ? IBV_SEND_INLINE : 0;
+	if (plan->optional || (uint16_t)(cts_end - path->cts_signaled) >= SXT_CTS_SIGNAL_EVERY) {
+		last.send_flags |= IBV_SEND_SIGNALED;
 		path->cts_signaled = cts_end;
+	}
 	path->cts_posted = cts_end;
-	request->cts_end = cts_end;
-	if (SXT_UNLIKELY(wraps))
-		return post_wrapped(end, path, plan->cnt);
-	write_make(end, &end->wr, end->posted, in_line ? &end->cts : &end->shadow[slot], plan->cnt);
-	return ibv_post_send(path->qp, &end->wr, &bad);
+	if (plan->optional)
+		request->optional.cts_end = cts_end;
+	write_make(end, &last, end->posted, &end->shadow[slot], before);
+	if (SXT_LIKELY(!wraps))
+		return ibv_post_send(path->qp, &last, &bad);
+	first = last;
+	first.send_flags = 0;
+	first.next = &last;
+	last.sg_list = &sges[1];
+	write_make(end, &last, end->posted + before, end->shadow, plan->cnt - before);
+	return ibv_post_send(path->qp, &first, &bad);
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
 }
 
 /*
- * Made twice by the compiler: nearly all receives are of one message that is waited for, and with
- * both known a third of the instructions goes away.
+ * How many plain receives may follow one another without a look at the pools: what is left of each
+ * only grows meanwhile by what completes, and none of them is signaled. They take the paths in
+ * turn.
  */
-static SXT_INLINE int recv_kind(struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
-				uint32_t cnt, bool optional, struct sxt_request **out)
+static uint32_t plain_budget(const struct sxt_recv_end *end)
+{
+	uint32_t unsignaled = SXT_CTS_SIGNAL_EVERY - 1;
+	uint32_t left = (uint32_t)(SXT_RING_ENTRIES - (end->posted - end->consumed));
+	uint32_t i;
+
+	if (!end->can_inline)
+		return 0;
+	for (i = 0; i < end->conn.paths_cnt; i++) {
+		const struct sxt_path *path = &end->conn.paths[i];
+		uint16_t since = (uint16_t)(path->cts_posted - path->cts_signaled);
+		uint16_t open = (uint16_t)(path->cts_posted - path->cts_acked);
+
+		unsignaled = smaller(unsignaled, SXT_CTS_SIGNAL_EVERY - 1 - since);
+		if (open >= SXT_RECV_SQ_USABLE - 1)
+			return 0;
+		unsignaled = smaller(unsignaled, SXT_RECV_SQ_USABLE - 1 - open);
+	}
+	left = smaller(left, end->rq_low - end->rq_reserved);
+	return smaller(left, unsignaled * end->conn.paths_cnt);
+}
+
+static int recv_planned(struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
+			struct sxt_request **out)
 {
 	struct sxt_path *path = sxt_conn_path(&end->conn, end->posted);
+	struct sxt_request *waiting;
 	struct sxt_request *request;
 	struct plan plan;
 	int rc;
 
-	if (SXT_UNLIKELY(!plan_make(end, spec, cnt, optional, &plan)))
+	if (SXT_UNLIKELY(!plan_make(end, spec, &plan)))
 		return sxt_recv_bad_spec(end, spec);
 	rc = make_room(end, &plan, path);
 	if (rc != 0)
 		return rc;
 	request = sxt_request_take(&end->conn);
 	atomic_store_explicit(&request->done, 0, memory_order_relaxed);
-	request->cnt = (uint8_t)cnt;
-	request->open = (uint8_t)cnt;
-	request->flags = SXT_REQ_ACTIVE | (plan.optional ? SXT_REQ_OPTIONAL : 0);
-	request->path = (uint8_t)(path - end->conn.paths);
-	request->striped = plan.receives > cnt || cnt > 1;
-	request->position = end->posted + cnt;
+	request->cnt = (uint8_t)plan.cnt;
+	request->flags = plan.optional ? SXT_REQ_OPTIONAL : 0;
+	request->path = path;
+	request->position = end->posted + plan.cnt;
 	request->sizes[0] = 0;
-	entries_make(end, spec, &plan, request);
+	if (end->conn.paths_cnt > 1 && plan.receives > 1)
+		request->flags |= SXT_REQ_STRIPED;
+	waiting = plan.optional ? plan.proof : request;
+	if (waiting != NULL)
+		await(end, waiting, &plan);
+	entries_make(end, spec, &plan, waiting);
 	rc = post_entries(end, &plan, path, request);
 	if (SXT_UNLIKELY(rc != 0)) {
+		request->open = 0;
 		sxt_request_give(request);
 		return sxt_conn_post_failed(&end->conn, path, rc, "a clear-to-send");
 	}
-	end->posted += cnt;
+	end->posted += plan.cnt;
 	end->rq_reserved += plan.receives;
-	if (plan.members != 0)
+	end->proof_next += plan.proof != NULL;
+	if (plan.wants_imm)
 		end->asked = end->posted;
 	*out = request;
 	return 0;
 }
 
-static SXT_NOINLINE int recv_any(struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
+/* Any receive; the owner word is held and given back. */
+static SXT_NOINLINE int recv_any(struct sxt_conn *conn, const struct sxt_recv_spec *spec,
 				 struct sxt_request **out)
 {
-	return recv_kind(end, spec, (uint32_t)spec->cnt, spec->optional, out);
-}
-
-static int recv_owned(struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
-		      struct sxt_request **out)
-{
-	if (SXT_UNLIKELY(end->conn.attention)) {
-		int rc = sxt_conn_attend(&end->conn, NULL);
-
-		if (rc != 0)
-			return rc;
-	}
-	if (SXT_LIKELY(spec->cnt == 1 && !spec->optional))
-		return recv_kind(end, spec, 1, false, out);
-	return recv_any(end, spec, out);
-}
-
-int sxt_recv(struct sxt_conn *conn, const struct sxt_recv_spec *spec, struct sxt_request **out)
-{
+	struct sxt_recv_end *end = sxt_recv_end(conn);
 	struct sxt_context *ctx = conn->ctx;
-	int rc;
+	int rc = 0;
 
-	if (!sxt_context_try_own(ctx))
-		return -EAGAIN;
 	if (SXT_UNLIKELY(atomic_load_explicit(&ctx->mailbox, memory_order_relaxed) != 0))
 		sxt_context_read_notes(ctx);
-	if (SXT_LIKELY(conn->kind == SXT_CONN_RECV))
-		rc = recv_owned(sxt_recv_end(conn), spec, out);
-	else
+	if (SXT_UNLIKELY(conn->kind != SXT_CONN_RECV))
 		rc = sxt_conn_misuse(conn, 0);
+	else if (SXT_UNLIKELY(conn->attention))
+		rc = sxt_conn_attend(conn, NULL);
+	if (rc == 0) {
+		rc = recv_planned(end, spec, out);
+		end->plain_left = plain_budget(end);
+	}
 	sxt_context_disown(ctx);
 	return rc;
 }
 
+void sxt_recv_ready(struct sxt_recv_end *end)
+{
+	const struct sxt_path *path = &end->conn.paths[0];
+
+	end->wr.sg_list = &end->sge;
+	end->wr.num_sge = 1;
+	end->wr.opcode = IBV_WR_RDMA_WRITE;
+	end->wr.send_flags = IBV_SEND_INLINE;
+	end->wr.wr_id = sxt_wr_id(path, SXT_WR_CTS, 0);
+	end->wr.wr.rdma.rkey = path->rkey;
+	end->sge.addr = (uintptr_t)&end->cts;
+	end->sge.length = sizeof(end->cts);
+	end->cts.size_high = SXT_CTS_WANT_IMM;
+	end->cts.max_chunks = 1;
+	end->cts.group = 1;
+	end->plain_left = plain_budget(end);
+}
+
+/* The path of a plain receive, and in its work request and entry what depends on that. */
+static SXT_INLINE struct sxt_path *plain_path(struct sxt_recv_end *end, const struct sxt_mr *mr)
+{
+	struct sxt_path *path = end->conn.paths;
+
+	end->cts.rkeys[0] = mr->rkeys[0];
+	if (SXT_LIKELY(end->conn.paths_cnt == 1))
+		return path;
+	path += end->posted % end->conn.paths_cnt;
+	end->wr.wr_id = sxt_wr_id(path, SXT_WR_CTS, 0);
+	end->wr.wr.rdma.rkey = path->rkey;
+	for (uint32_t i = 1; i < end->ports_cnt; i++)
+		end->cts.rkeys[i] = mr->rkeys[i];
+	return path;
+}
+
 /*
- * The sender works through the ring in order, so a message of a group proves everything before
- * the group used up, and the last one the group too.
+ * A receive as nearly all are: one message of one write that is waited for, on a connection where
+ * nothing is the matter. Its entry goes inline and unsignaled, its work request and what never
+ * changes in the entry were made when the connection was. The owner word is held and given back.
  */
-static void prove(struct sxt_recv_end *end, const struct sxt_member *member, uint32_t cnt)
+static SXT_INLINE int recv_plain(struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
+				 struct sxt_request **out)
 {
-	uint16_t behind = (uint16_t)((uint16_t)end->posted - member->ring_begin);
-	uint64_t position = end->posted - behind + cnt;
+	struct sxt_request *request = sxt_request_take(&end->conn);
+	struct sxt_path *path = plain_path(end, spec->mrs[0]);
+	uint64_t position = end->posted;
+	struct ibv_send_wr *bad;
+	int rc;
 
-	if (position > end->consumed)
-		end->consumed = position;
-}
-
-static void member_whole(struct sxt_recv_end *end, struct sxt_member *member)
-{
-	uint32_t proven = 1; /* an optional one that was asked for proof stands alone */
-
-	end->rq_reserved -= member->granted - member->arrived;
-	end->messages_taken++;
-	if (member->request != SXT_NONE) {
-		struct sxt_request *request = &end->requests[member->request];
-
-		request->sizes[member->place] = sxt_size_saturate(member->bytes);
-		request->open--;
-		proven = request->open == 0 ? request->cnt : 0;
-		if (request->open == 0)
-			sxt_request_finish(request);
-	}
-	prove(end, member, proven);
-	member_close(end, member);
-}
-
-/* The size record that came instead of data: the whole message's size. */
-static bool record_take(const struct sxt_recv_end *end, struct sxt_member *member)
-{
-	const struct sxt_wire_record *record = &end->records[member - end->members];
-	uint64_t value = record->size_and_generation;
-
-	if (value >> 48 != member->generation)
-		return false;
-	member->bytes = value & 0xffffffffffffull;
-	return true;
-}
-
-void sxt_recv_arrived(struct sxt_recv_end *end, struct sxt_path *path, const struct ibv_wc *wc)
-{
-	uint32_t imm = ntohl(wc->imm_data);
-	uint32_t handle = imm >> SXT_IMM_HANDLE_SHIFT;
-	uint32_t index = imm >> SXT_IMM_INDEX_SHIFT & SXT_IMM_INDEX_MASK;
-	struct sxt_member *member = &end->members[handle % SXT_MEMBERS_MAX];
-
-	path->rq_posted--;
-	if (path->rq_posted < end->rq_low)
-		end->rq_low = path->rq_posted;
-	path->worked = true;
-	if (SXT_UNLIKELY(wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM)) {
-		sxt_recv_bad_imm(end, wc, SXT_IMM_OPCODE);
-		return;
-	}
-	if (SXT_UNLIKELY(handle >= SXT_MEMBERS_MAX || !member->open)) {
-		sxt_recv_bad_imm(end, wc, SXT_IMM_NO_MEMBER);
-		return;
-	}
-	if (SXT_UNLIKELY((imm >> SXT_IMM_GEN_SHIFT) % SXT_IMM_GENERATIONS != member->generation)) {
-		sxt_recv_bad_imm(end, wc, SXT_IMM_OLD);
-		return;
-	}
-	if (SXT_UNLIKELY(index >= member->granted || (member->chunks >> index & 1u) != 0)) {
-		sxt_recv_bad_imm(end, wc, SXT_IMM_CHUNK);
-		return;
-	}
-	member->chunks |= 1ull << index;
-	member->arrived++;
-	end->rq_reserved--;
-	if (SXT_LIKELY((imm & SXT_IMM_RECORD) == 0)) {
-		member->bytes += wc->byte_len;
-	} else if (!record_take(end, member)) {
-		sxt_recv_bad_imm(end, wc, SXT_IMM_STALE_RECORD);
-		return;
-	}
-	if ((imm & SXT_IMM_LAST) != 0)
-		member->expected = (uint8_t)(index + 1);
-	if (member->arrived == member->expected)
-		member_whole(end, member);
+	atomic_store_explicit(&request->done, 0, memory_order_relaxed);
+	request->open = 1;
+	request->cnt = 1;
+	request->flags = 0;
+	request->fresh = 1;
+	request->imm = (uint16_t)(request->imm + SXT_REQ_IMM_NEXT);
+	request->path = path;
+	request->position = position + 1;
+	end->cts.addr_lap = (uintptr_t)spec->data[0] | sxt_cts_lap(position);
+	end->cts.tag = (uint32_t)spec->tags[0];
+	end->cts.size_low = (uint32_t)spec->bytes[0];
+	end->cts.handle = (uint16_t)(request->index * SXT_RECVS_MAX);
+	end->cts.generation = (uint8_t)sxt_request_generation(request);
+	end->cts.sequence = position + 1;
+	end->wr.wr.rdma.remote_addr =
+		end->ring_addr + position % SXT_RING_ENTRIES * sizeof(struct sxt_wire_cts);
+	end->posted = position + 1;
+	end->asked = position + 1;
+	end->rq_reserved++;
+	end->plain_left--;
+	path->cts_posted++;
+	rc = ibv_post_send(path->qp, &end->wr, &bad);
+	if (SXT_UNLIKELY(rc != 0))
+		rc = sxt_conn_post_failed(&end->conn, path, rc, "a clear-to-send");
 	else
-		prove(end, member, 0);
+		*out = request;
+	sxt_context_disown(end->conn.ctx);
+	return rc;
+}
+
+static SXT_INLINE bool is_plain(const struct sxt_recv_end *end, const struct sxt_recv_spec *spec)
+{
+	return sxt_conn_is_calm(&end->conn, SXT_CONN_RECV) &&
+	       atomic_load_explicit(&end->conn.ctx->mailbox, memory_order_relaxed) == 0 &&
+	       spec->cnt == 1 && !spec->optional && spec->mrs[0] != NULL &&
+	       spec->bytes[0] <= end->whole_bytes && end->plain_left != 0 &&
+	       end->conn.free_requests != NULL;
+}
+
+int sxt_recv(struct sxt_conn *conn, const struct sxt_recv_spec *spec, struct sxt_request **out)
+{
+	if (!sxt_context_try_own(conn->ctx))
+		return -EAGAIN;
+	if (SXT_LIKELY(is_plain(sxt_recv_end(conn), spec)))
+		return recv_plain(sxt_recv_end(conn), spec, out);
+	return recv_any(conn, spec, out);
 }

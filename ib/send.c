@@ -11,7 +11,7 @@
 /* One message on its way to the queue pair. */
 struct message {
 	const struct sxt_wire_cts *cts;
-	struct sxt_request *request;
+	struct sxt_request **out;
 	const struct sxt_mr *mr; /* NULL where bytes are 0 */
 	uint64_t addr;
 	uint64_t bytes;
@@ -56,19 +56,21 @@ static int open_group(struct sxt_send_end *end)
 			return end->conn.peer_closed ? sxt_send_closed(end) : -EAGAIN;
 	}
 	end->group_cnt = cnt;
-	end->used_mask = 0;
+	end->free_mask = (1u << cnt) - 1;
 	return 0;
 }
 
 /* The first free member with this tag of the oldest group; later groups wait their turn. */
 static int find_member(const struct sxt_send_end *end, uint32_t tag, uint32_t *place_out)
 {
-	uint32_t i;
+	uint32_t mask;
 
-	for (i = 0; i < end->group_cnt; i++) {
-		if ((end->used_mask >> i & 1u) != 0 || ring_entry(end, end->head + i)->tag != tag)
+	for (mask = end->free_mask; mask != 0; mask &= mask - 1) {
+		uint32_t place = (uint32_t)__builtin_ctz(mask);
+
+		if (ring_entry(end, end->head + place)->tag != tag)
 			continue;
-		*place_out = i;
+		*place_out = place;
 		return 0;
 	}
 	return -EAGAIN;
@@ -76,11 +78,9 @@ static int find_member(const struct sxt_send_end *end, uint32_t tag, uint32_t *p
 
 static void use_member(struct sxt_send_end *end, uint32_t place)
 {
-	end->used_mask |= 1u << place;
-	if (end->used_mask != (1u << end->group_cnt) - 1)
-		return;
-	end->head += end->group_cnt;
-	end->group_cnt = 0;
+	end->free_mask &= ~(1u << place);
+	if (end->free_mask == 0)
+		end->head += end->group_cnt;
 }
 
 static uint32_t immediate(const struct sxt_wire_cts *cts, uint32_t index, uint32_t flags)
@@ -92,24 +92,70 @@ static uint32_t immediate(const struct sxt_wire_cts *cts, uint32_t index, uint32
 	return htonl(imm);
 }
 
-static int post_whole(struct sxt_send_end *end, const struct message *message,
-		      const struct sxt_path *path)
+/* The immediate of a message of one write, in network order. */
+static SXT_INLINE uint32_t immediate_whole(uint64_t word)
+{
+	uint32_t handle = (uint32_t)word & 0xffffu << SXT_CTS_WORD_HANDLE_SHIFT;
+	uint32_t generation = (uint32_t)(word >> (SXT_CTS_WORD_GEN_SHIFT - SXT_IMM_GEN_SHIFT)) &
+			      (SXT_IMM_GENERATIONS - 1) << SXT_IMM_GEN_SHIFT;
+
+	_Static_assert(SXT_CTS_WORD_HANDLE_SHIFT == SXT_IMM_HANDLE_SHIFT, "the handle stays");
+	return htonl(handle | generation | SXT_IMM_LAST);
+}
+
+/* Undo a message whose write was refused: its connection has failed. */
+static SXT_COLD int whole_refused(struct sxt_send_end *end, struct sxt_path *path,
+				  struct sxt_request *request, int rc)
+{
+	path->sq_used--;
+	request->open = 0;
+	request->flags = 0;
+	sxt_request_give(request);
+	return sxt_conn_post_failed(&end->conn, path, rc, "a message");
+}
+
+/*
+ * Start a message of one write; the caller has seen a free request, room in the path's queue and
+ * in the receive. Nobody looks at the request before the owner word is given back: its completion
+ * is polled under that.
+ */
+static SXT_INLINE int post_whole(struct sxt_send_end *end, const struct message *message,
+				 struct sxt_path *path)
 {
 	const struct sxt_wire_cts *cts = message->cts;
-	struct ibv_send_wr *wr = &end->wr;
+	uint64_t word = sxt_cts_word(cts);
+	struct sxt_request *request = sxt_request_take(&end->conn);
+	uint32_t flags = (uint32_t)word >> SXT_REQ_CTS_SHIFT & (SXT_REQ_IMM | SXT_REQ_OPTIONAL);
 	struct ibv_send_wr *bad;
+	int rc;
 
 	end->sge.addr = message->addr;
 	end->sge.length = (uint32_t)message->bytes;
 	end->sge.lkey = message->mr != NULL ? message->mr->lkeys[path->local_place] : 0;
-	wr->wr_id = sxt_wr_id(path, SXT_WR_SEND, sxt_wr_send_index(message->request->index, 1));
-	wr->num_sge = message->bytes != 0;
-	wr->opcode = (cts->size_high & SXT_CTS_WANT_IMM) != 0 ? IBV_WR_RDMA_WRITE_WITH_IMM
-							      : IBV_WR_RDMA_WRITE;
-	wr->imm_data = immediate(cts, 0, SXT_IMM_LAST);
-	wr->wr.rdma.remote_addr = cts->addr_lap & SXT_CTS_ADDR_MASK;
-	wr->wr.rdma.rkey = cts->rkeys[path->peer_place];
-	return ibv_post_send(path->qp, wr, &bad);
+	end->wr.wr_id = sxt_wr_id(path, SXT_WR_SEND, sxt_wr_send_index(request->index, 1));
+	end->wr.num_sge = message->bytes != 0;
+	_Static_assert(IBV_WR_RDMA_WRITE == 0 && IBV_WR_RDMA_WRITE_WITH_IMM == SXT_REQ_IMM,
+		       "whether there is an immediate is the opcode");
+	end->wr.opcode = (enum ibv_wr_opcode)(flags & SXT_REQ_IMM);
+	end->wr.imm_data = immediate_whole(word);
+	end->wr.wr.rdma.remote_addr = cts->addr_lap & SXT_CTS_ADDR_MASK;
+	end->wr.wr.rdma.rkey = cts->rkeys[path->peer_place];
+	atomic_store_explicit(&request->done, 0, memory_order_relaxed);
+	request->open = 1;
+	request->cnt = 1;
+	request->flags = (uint8_t)flags;
+	request->sent.size = (int)message->bytes;
+	request->sent.tag = message->tag;
+	request->sent.bytes = message->bytes;
+	request->position = message->position;
+	request->path = path;
+	end->imms += flags & SXT_REQ_IMM;
+	path->sq_used++;
+	rc = ibv_post_send(path->qp, &end->wr, &bad);
+	if (SXT_UNLIKELY(rc != 0))
+		return whole_refused(end, path, request, rc);
+	*message->out = request;
+	return 0;
 }
 
 /* Room in a path's send queue; polls once where it is full, since no other call may come to. */
@@ -125,6 +171,21 @@ static int make_room(struct sxt_send_end *end, const struct sxt_path *path, uint
 			return rc;
 	}
 	return path->sq_used + wrs <= SXT_SEND_SQ_DEPTH ? 0 : -EAGAIN;
+}
+
+static void request_start(struct sxt_send_end *end, const struct message *message)
+{
+	struct sxt_request *request = sxt_request_take(&end->conn);
+	uint32_t flags = message->cts->size_high >> SXT_REQ_CTS_SHIFT;
+
+	atomic_store_explicit(&request->done, 0, memory_order_relaxed);
+	request->flags = flags & (SXT_REQ_IMM | SXT_REQ_OPTIONAL);
+	request->path = sxt_conn_path(&end->conn, message->position);
+	request->position = message->position;
+	request->sent.size = sxt_size_saturate(message->bytes);
+	request->sent.tag = message->tag;
+	request->sent.bytes = message->bytes;
+	*message->out = request;
 }
 
 /* How a message is cut: chunk i of size bytes goes over the i-th of its paths, round and round. */
@@ -173,7 +234,7 @@ static uint32_t stripe_wrs(const struct cut *cut, uint32_t i)
 static void record_make(struct sxt_send_end *end, const struct message *message,
 			const struct sxt_path *path, struct ibv_send_wr *wr)
 {
-	uint64_t *record = &end->records[message->request->index];
+	uint64_t *record = &end->records[end->conn.free_requests->index];
 
 	*record = message->bytes | (uint64_t)message->cts->generation << 48;
 	*wr->sg_list = (struct ibv_sge){(uintptr_t)record, sizeof(*record), path->lkey};
@@ -214,7 +275,7 @@ static int post_stripe(struct sxt_send_end *end, const struct message *message,
 	struct ibv_send_wr wrs[SXT_CONN_CHUNKS_MAX + 1];
 	struct ibv_sge sges[SXT_CONN_CHUNKS_MAX + 1];
 	uint32_t cnt = stripe_wrs(cut, stripe);
-	uint32_t index = sxt_wr_send_index(message->request->index, cnt);
+	uint32_t index = sxt_wr_send_index(end->conn.free_requests->index, cnt);
 	struct ibv_send_wr *bad;
 	uint32_t i;
 	int rc;
@@ -248,6 +309,7 @@ static int post_stripe(struct sxt_send_end *end, const struct message *message,
 static SXT_NOINLINE int post_cut(struct sxt_send_end *end, const struct message *message)
 {
 	struct cut cut = {0}; /* gcc at -O2 does not see that it is written where it is used */
+	struct sxt_request *request = end->conn.free_requests;
 	uint32_t i;
 	int rc = cut_make(end, message, &cut);
 
@@ -256,61 +318,43 @@ static SXT_NOINLINE int post_cut(struct sxt_send_end *end, const struct message 
 			       stripe_wrs(&cut, i));
 	for (i = 0; rc == 0 && i < cut.paths; i++)
 		rc = post_stripe(end, message, &cut, i);
-	if (rc == 0) {
-		message->request->open = (uint8_t)cut.paths;
-		message->request->striped = cut.paths > 1;
-	}
-	return rc;
+	if (rc != 0)
+		return rc;
+	request_start(end, message);
+	end->imms += request->flags & SXT_REQ_IMM;
+	request->open = (uint8_t)cut.paths;
+	if (cut.paths > 1)
+		request->flags |= SXT_REQ_STRIPED;
+	return 0;
 }
 
-static int post(struct sxt_send_end *end, const struct message *message, struct sxt_path *path)
+static int post(struct sxt_send_end *end, const struct message *message)
 {
+	struct sxt_path *path = sxt_conn_path(&end->conn, message->position);
 	int rc;
 
 	if (SXT_UNLIKELY(message->bytes > end->whole_bytes))
 		return post_cut(end, message);
 	rc = make_room(end, path, 1);
-	if (rc != 0)
-		return rc;
-	rc = post_whole(end, message, path);
-	if (SXT_UNLIKELY(rc != 0))
-		return sxt_conn_post_failed(&end->conn, path, rc, "a message");
-	path->sq_used++;
-	message->request->open = 1;
-	message->request->striped = 0;
-	return 0;
+	return rc == 0 ? post_whole(end, message, path) : rc;
 }
 
-static void request_start(struct sxt_send_end *end, const struct message *message,
-			  const struct sxt_path *path, bool posted)
+/* Nothing has to be written, or nobody waits for it any more. */
+static void finish_unposted(struct sxt_send_end *end, const struct message *message)
 {
-	struct sxt_request *request = sxt_request_take(&end->conn);
-	uint32_t flags = SXT_REQ_ACTIVE;
+	struct sxt_request *request = end->conn.free_requests;
 
-	if ((message->cts->size_high & SXT_CTS_OPTIONAL) != 0)
-		flags |= SXT_REQ_OPTIONAL;
-	if (posted && (message->cts->size_high & SXT_CTS_WANT_IMM) != 0) {
-		flags |= SXT_REQ_IMM;
-		end->imms++;
-	}
-	request->flags = (uint8_t)flags;
-	request->path = (uint8_t)(path - end->conn.paths);
-	request->position = message->position;
-	request->sent.size = sxt_size_saturate(message->bytes);
-	request->sent.bytes = message->bytes;
-	request->sent.tag = message->tag;
-	/* Nobody looks at it before the owner word is given back: its completion is polled under
-	 * that, and the caller does not have it yet. */
-	atomic_store_explicit(&request->done, !posted, memory_order_relaxed);
+	request_start(end, message);
+	request->flags &= (uint8_t)~SXT_REQ_IMM;
+	sxt_request_finish(request);
 }
 
 /* Everything that may fail comes before the request is taken and the member used. */
-static int start(struct sxt_send_end *end, const struct message *message)
+static SXT_INLINE int start(struct sxt_send_end *end, const struct message *message)
 {
 	const struct sxt_wire_cts *cts = message->cts;
-	struct sxt_path *path = sxt_conn_path(&end->conn, message->position);
 	bool needed = message->bytes != 0 || (cts->size_high & SXT_CTS_WANT_IMM) != 0;
-	int rc;
+	int rc = 0;
 
 	if (SXT_UNLIKELY(message->bytes > sxt_cts_bytes(cts)))
 		return sxt_send_too_large(end, cts, message->bytes);
@@ -320,14 +364,13 @@ static int start(struct sxt_send_end *end, const struct message *message)
 			return sxt_send_closed(end);
 		needed = false;
 	}
-	if (SXT_LIKELY(needed)) {
-		rc = post(end, message, path);
-		if (rc != 0)
-			return rc;
-	}
-	request_start(end, message, path, needed);
-	use_member(end, message->place);
-	return 0;
+	if (SXT_LIKELY(needed))
+		rc = post(end, message);
+	else
+		finish_unposted(end, message);
+	if (rc == 0)
+		use_member(end, message->place);
+	return rc;
 }
 
 static int send_one(struct sxt_send_end *end, struct message *message)
@@ -339,7 +382,7 @@ static int send_one(struct sxt_send_end *end, struct message *message)
 		if (rc != 0)
 			return rc;
 	}
-	if (end->group_cnt == 0) {
+	if (end->free_mask == 0) {
 		rc = open_group(end);
 		if (rc != 0)
 			return rc;
@@ -349,56 +392,70 @@ static int send_one(struct sxt_send_end *end, struct message *message)
 		return rc;
 	message->position = end->head + message->place;
 	message->cts = ring_entry(end, message->position);
-	message->request = end->conn.free_requests;
-	if (SXT_UNLIKELY(message->request == NULL))
+	if (SXT_UNLIKELY(end->conn.free_requests == NULL))
 		return -EAGAIN;
 	return start(end, message);
 }
 
-/* The rest of sxt_send(); gives the owner word back. */
-static SXT_NOINLINE int send_owned(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag,
-				   const struct sxt_mr *mr, struct sxt_request **out)
+/* One write into the only receive of its group; what is more to it goes the long way. */
+static SXT_INLINE bool takes_plain(const struct sxt_send_end *end, const struct message *message)
 {
+	const struct sxt_wire_cts *cts = message->cts;
+
+	return cts->group == 1 && cts->tag == message->tag && message->bytes <= end->whole_bytes &&
+	       message->bytes <= sxt_cts_bytes(cts) && message->bytes != 0 && message->mr != NULL &&
+	       end->conn.free_requests != NULL;
+}
+
+/* Any message; the owner word is held and given back. */
+static SXT_NOINLINE int send_any(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag,
+				 const struct sxt_mr *mr, struct sxt_request **out)
+{
+	struct message message = {
+		.out = out, .mr = mr, .addr = (uintptr_t)data, .bytes = bytes, .tag = tag};
 	struct sxt_context *ctx = conn->ctx;
-	struct message message;
 	int rc;
 
 	if (SXT_UNLIKELY(atomic_load_explicit(&ctx->mailbox, memory_order_relaxed) != 0))
 		sxt_context_read_notes(ctx);
-	if (SXT_UNLIKELY(conn->kind != SXT_CONN_SEND || (mr == NULL && bytes != 0))) {
+	if (SXT_UNLIKELY(conn->kind != SXT_CONN_SEND || (mr == NULL && bytes != 0)))
 		rc = sxt_conn_misuse(conn, bytes);
-	} else {
-		message.addr = (uintptr_t)data;
-		message.bytes = bytes;
-		message.mr = mr;
-		message.tag = tag;
+	else
 		rc = send_one(sxt_send_end(conn), &message);
-		if (rc == 0)
-			*out = message.request;
-	}
 	sxt_context_disown(ctx);
 	return rc;
 }
 
-/* NCCL asks over and over before the peer posts: no receive there, and nothing else to look at. */
-static bool is_idle(const struct sxt_conn *conn)
-{
-	const struct sxt_send_end *end = (const struct sxt_send_end *)conn;
-
-	return atomic_load_explicit(&conn->ctx->mailbox, memory_order_relaxed) == 0 &&
-	       conn->attention == 0 && conn->kind == SXT_CONN_SEND && end->group_cnt == 0 &&
-	       !ring_has(end, end->head);
-}
-
+/*
+ * What nearly all calls meet: nothing is the matter, and the oldest group is a receive of one
+ * message that takes this one in a single write; or it is not there yet, as NCCL asks over and over
+ * before the peer posts. Everything else is send_any()'s.
+ */
 int sxt_send(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag, struct sxt_mr *mr,
 	     struct sxt_request **out)
 {
+	struct sxt_send_end *end = sxt_send_end(conn);
+	struct message message = {
+		.out = out, .mr = mr, .addr = (uintptr_t)data, .bytes = bytes, .tag = tag};
+	struct sxt_path *path;
+	int rc;
+
 	if (!sxt_context_try_own(conn->ctx))
 		return -EAGAIN;
-	/* Nothing is saved and called for on this way out. */
-	if (is_idle(conn)) {
+	if (SXT_UNLIKELY(!sxt_conn_is_calm(conn, SXT_CONN_SEND) || end->free_mask != 0 ||
+			 atomic_load_explicit(&conn->ctx->mailbox, memory_order_relaxed) != 0))
+		return send_any(conn, data, bytes, tag, mr, out);
+	message.position = end->head;
+	if (!ring_has(end, message.position)) {
 		sxt_context_disown(conn->ctx);
 		return -EAGAIN;
 	}
-	return send_owned(conn, data, bytes, tag, mr, out);
+	message.cts = ring_entry(end, message.position);
+	path = sxt_conn_path(conn, message.position);
+	if (SXT_UNLIKELY(!takes_plain(end, &message) || path->sq_used == SXT_SEND_SQ_DEPTH))
+		return send_any(conn, data, bytes, tag, mr, out);
+	rc = post_whole(end, &message, path);
+	end->head++;
+	sxt_context_disown(conn->ctx);
+	return rc;
 }

@@ -671,19 +671,18 @@ static void a_size_record_tells_the_size(void **state)
 	struct pair *pair = *state;
 	struct sxt_recv_end *end = sxt_recv_end(pair->recv);
 	struct sxt_request *recv;
-	struct sxt_member *member;
 	struct ibv_wc wc = {.opcode = IBV_WC_RECV_RDMA_WITH_IMM, .byte_len = 8};
+	uint32_t handle;
+	uint32_t generation;
 	int size;
 
 	assert_int_equal(pair_recv(pair, 0, 4096, 1, &recv), 0);
-	for (member = end->members; !member->open; member++)
-		;
-	end->records[member - end->members].size_and_generation =
-		3333 | (uint64_t)member->generation << 48;
+	handle = recv->index * SXT_RECVS_MAX;
+	generation = sxt_request_generation(recv);
+	end->records[handle].size_and_generation = 3333 | (uint64_t)generation << 48;
 	wc.wr_id = sxt_wr_id(end->conn.paths, SXT_WR_RECV, 0);
-	wc.imm_data = htonl((uint32_t)(member - end->members) << SXT_IMM_HANDLE_SHIFT |
-			    (uint32_t)member->generation << SXT_IMM_GEN_SHIFT | SXT_IMM_RECORD |
-			    SXT_IMM_LAST);
+	wc.imm_data = htonl(handle << SXT_IMM_HANDLE_SHIFT | generation << SXT_IMM_GEN_SHIFT |
+			    SXT_IMM_RECORD | SXT_IMM_LAST);
 	sxt_fake_push(pair->recv->paths[0].cq->cq, &wc);
 	pair_done(recv, &size);
 	assert_int_equal(size, 3333);

@@ -353,10 +353,12 @@ static void immediates_nobody_asked_for_fail_the_connection(void **state)
 
 static uint32_t imm_of(const struct sxt_conn *conn, uint32_t handle, uint32_t generation_add)
 {
-	const struct sxt_member *member = &((const struct sxt_recv_end *)conn)->members[handle];
+	const struct sxt_request *request =
+		&((const struct sxt_recv_end *)conn)->requests[handle / SXT_RECVS_MAX];
 
 	return handle << SXT_IMM_HANDLE_SHIFT |
-	       (member->generation + generation_add) % SXT_IMM_GENERATIONS << SXT_IMM_GEN_SHIFT;
+	       (sxt_request_generation(request) + generation_add) % SXT_IMM_GENERATIONS
+		       << SXT_IMM_GEN_SHIFT;
 }
 
 static void wrong_immediate(struct pair *pair, uint32_t generation_add, uint32_t rest,
