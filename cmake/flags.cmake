@@ -14,6 +14,16 @@ target_compile_options(sxt_flags INTERFACE
 	$<$<BOOL:${SEXTANT_WERROR}>:-Werror>
 	$<$<BOOL:${SEXTANT_COVERAGE}>:--coverage>)
 target_link_options(sxt_flags INTERFACE $<$<BOOL:${SEXTANT_COVERAGE}>:--coverage>)
+# What is installed is optimised across files where a target asks for it with SXT_LTO: calls between
+# the rooms are much of what a message costs. Objects stay whole for everybody else who links them.
+if(CMAKE_C_COMPILER_ID STREQUAL GNU AND NOT SEXTANT_SANITIZE AND NOT SEXTANT_COVERAGE)
+	set(sxt_for_use $<CONFIG:Release,RelWithDebInfo>)
+	set(sxt_wants_lto $<BOOL:$<TARGET_PROPERTY:SXT_LTO>>)
+	target_compile_options(sxt_flags INTERFACE
+		$<${sxt_for_use}:-flto=auto> $<${sxt_for_use}:-ffat-lto-objects>)
+	target_link_options(sxt_flags INTERFACE
+		$<${sxt_for_use}:$<IF:${sxt_wants_lto},-flto=auto,-fno-lto>>)
+endif()
 if(SEXTANT_SANITIZE)
 	target_compile_options(sxt_flags INTERFACE
 		-fsanitize=${SEXTANT_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -15,6 +15,7 @@
 #define SXT_COLD         __attribute__((cold, noinline))
 #define SXT_NOINLINE     __attribute__((noinline))
 #define SXT_INLINE       inline __attribute__((always_inline))
+#define SXT_FLATTEN      __attribute__((flatten)) /* with what it calls, across files too */
 #define SXT_EXPORT       __attribute__((visibility("default")))
 #define SXT_LIKELY(x)    __builtin_expect(!!(x), 1)
 #define SXT_UNLIKELY(x)  __builtin_expect(!!(x), 0)

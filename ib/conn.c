@@ -68,14 +68,17 @@ static struct sxt_request *requests_create(struct sxt_conn *conn, uint32_t cnt, 
 
 	if (requests == NULL)
 		return NULL;
-	for (i = 0; i < cnt; i++)
+	for (i = 0; i < cnt; i++) {
 		requests[i] = (struct sxt_request){
 			.conn = conn,
 			.cnt = 1,
 			.index = (uint8_t)i,
 			.imm = SXT_IMM_LAST,
-			.next = i + 1 < free_cnt ? &requests[i + 1] : NULL,
+			.sent.wr_id = (uint64_t)SXT_WR_SEND << SXT_WR_KIND_SHIFT |
+				      (uint64_t)sxt_wr_send_index(i, 1) << SXT_WR_INDEX_SHIFT,
 		};
+		requests[i].next = i + 1 < free_cnt ? &requests[i + 1] : NULL;
+	}
 	conn->free_requests = requests;
 	return requests;
 }

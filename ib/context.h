@@ -39,6 +39,9 @@ struct sxt_context {
 	/* Written by other threads (watcher), read by every data-path call. */
 	_Alignas(SXT_CACHELINE) _Atomic uint32_t mailbox; /* not 0: some connection has notes */
 
+	/* What sxt_test() polls into, under the owner word. */
+	_Alignas(SXT_CACHELINE) struct ibv_wc wcs[SXT_DRAIN_MAX];
+
 	/* Cold. */
 	_Alignas(SXT_CACHELINE) struct sxt_ib *ib;
 	int tclass;

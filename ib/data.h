@@ -139,6 +139,7 @@ struct sxt_request {
 			int size;
 			uint32_t tag;
 			uint64_t bytes;
+			uint64_t wr_id; /* of a message of one write, but for the path's part */
 		} sent;
 		struct {
 			int size;

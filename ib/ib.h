@@ -189,6 +189,39 @@ void sxt_mr_put(struct sxt_conn *conn, struct sxt_mr *mr);
 SXT_MUST_CHECK int sxt_send(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag,
 			    struct sxt_mr *mr, struct sxt_request **out);
 
+/* What sxt_send_look() found. */
+enum sxt_send_look {
+	SXT_SEND_WAIT,  /* nothing can be sent now */
+	SXT_SEND_PLAIN, /* a receive is there that takes it in one write */
+	SXT_SEND_ANY
+};
+
+/**
+ * sxt_send_look() - the first half of sxt_send(), for a caller that keeps the second one out of the
+ * way of the many calls before the peer has posted.
+ * @conn, @bytes, @tag, @mr: as for sxt_send().
+ * Thread: the data path. Path: hot. Return: SXT_SEND_WAIT, as -EAGAIN of sxt_send(); after the
+ * other two the caller has the connection and calls sxt_send_plain() or sxt_send_any() next.
+ */
+SXT_MUST_CHECK enum sxt_send_look sxt_send_look(struct sxt_conn *conn, uint64_t bytes, uint32_t tag,
+						const struct sxt_mr *mr);
+
+/**
+ * sxt_send_plain() - the second half after SXT_SEND_PLAIN.
+ * @conn, @data, @bytes, @tag, @mr, @out: as for sxt_send(), the same as for sxt_send_look().
+ * Thread: the data path. Path: hot. Return: as sxt_send().
+ */
+SXT_MUST_CHECK int sxt_send_plain(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag,
+				  struct sxt_mr *mr, struct sxt_request **out);
+
+/**
+ * sxt_send_any() - the second half after either.
+ * @conn, @data, @bytes, @tag, @mr, @out: as for sxt_send().
+ * Thread: the data path. Path: hot. Return: as sxt_send().
+ */
+SXT_MUST_CHECK int sxt_send_any(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag,
+				struct sxt_mr *mr, struct sxt_request **out);
+
 /* One grouped receive; arrays of cnt. */
 struct sxt_recv_spec {
 	int cnt; /* 1..SXT_RECVS_MAX */

@@ -96,14 +96,25 @@ static void chunk_arrived(struct sxt_recv_end *end, struct sxt_request *request,
 	message_whole(end, request, handle % SXT_RECVS_MAX, sxt_size_saturate(member->bytes));
 }
 
+/* A posted receive was taken by a message. */
+static SXT_INLINE void receive_used(struct sxt_recv_end *end, struct sxt_path *path)
+{
+	path->worked = true;
+	path->rq_posted--;
+	if (path->rq_posted < end->rq_low)
+		end->rq_low = path->rq_posted;
+}
+
 /* All but the one write that completes a fresh message. */
-static SXT_NOINLINE void arrived_otherwise(struct sxt_recv_end *end, const struct ibv_wc *wc)
+static void arrived_otherwise(struct sxt_recv_end *end, struct sxt_path *path,
+			      const struct ibv_wc *wc)
 {
 	uint32_t imm = ntohl(wc->imm_data);
 	uint32_t handle = imm >> SXT_IMM_HANDLE_SHIFT;
 	struct sxt_request *request = &end->requests[handle / SXT_RECVS_MAX % SXT_RECEIVES_MAX];
 	uint32_t bit = 1u << handle % SXT_RECVS_MAX;
 
+	receive_used(end, path);
 	if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM) {
 		sxt_recv_bad_imm(end, wc, SXT_IMM_OPCODE);
 		return;
@@ -123,73 +134,80 @@ static SXT_NOINLINE void arrived_otherwise(struct sxt_recv_end *end, const struc
 	chunk_arrived(end, request, wc);
 }
 
-static SXT_INLINE void arrived(struct sxt_recv_end *end, struct sxt_path *path,
-			       const struct ibv_wc *wc)
+/* A receive completed. Return: false if it is not the one write of a fresh message. */
+static SXT_INLINE bool arrived_plain(struct sxt_recv_end *end, struct sxt_path *path,
+				     const struct ibv_wc *wc)
 {
 	uint32_t imm = ntohl(wc->imm_data);
 	uint32_t handle = imm >> SXT_IMM_HANDLE_SHIFT;
-	uint32_t place = handle % SXT_RECVS_MAX;
-	struct sxt_request *request;
+	struct sxt_request *request = &end->requests[handle / SXT_RECVS_MAX];
+	uint32_t bit = 1u << handle % SXT_RECVS_MAX;
 
-	path->rq_posted--;
-	if (path->rq_posted < end->rq_low)
-		end->rq_low = path->rq_posted;
-	path->worked = true;
-	request = &end->requests[handle / SXT_RECVS_MAX];
 	if (SXT_UNLIKELY(wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM || handle >= SXT_MEMBERS_MAX ||
-			 request->imm != (uint16_t)imm || (request->fresh >> place & 1u) == 0)) {
-		arrived_otherwise(end, wc);
-		return;
-	}
-	request->fresh &= (uint8_t) ~(1u << place);
+			 request->imm != (uint16_t)imm || (request->fresh & bit) == 0))
+		return false;
+	receive_used(end, path);
+	request->fresh &= (uint8_t)~bit;
 	end->rq_reserved--;
-	message_whole(end, request, place, (int)wc->byte_len);
+	message_whole(end, request, handle % SXT_RECVS_MAX, (int)wc->byte_len);
+	return true;
 }
 
-/* A completion of a path that is known to be its own. */
-static SXT_INLINE void completed_on(struct sxt_conn *conn, struct sxt_path *path,
-				    const struct ibv_wc *wc)
+/* Any completion without error, on its own path. */
+static void completed_on(struct sxt_conn *conn, struct sxt_path *path, const struct ibv_wc *wc)
 {
-	uint32_t kind = (uint32_t)(wc->wr_id >> SXT_WR_KIND_SHIFT);
-
-	if (SXT_UNLIKELY(wc->status != IBV_WC_SUCCESS))
-		sxt_conn_completion_error(conn, wc);
-	else if (kind == SXT_WR_SEND)
+	switch ((enum sxt_wr_kind)(wc->wr_id >> SXT_WR_KIND_SHIFT)) {
+	case SXT_WR_SEND:
 		send_acked(sxt_send_end(conn), path, sxt_wr_index(wc->wr_id));
-	else if (SXT_LIKELY(kind == SXT_WR_RECV))
-		arrived(sxt_recv_end(conn), path, wc);
-	else if (kind == SXT_WR_CTS_OPTIONAL)
-		optional_acked(sxt_recv_end(conn), path, sxt_wr_index(wc->wr_id));
-	else if (kind == SXT_WR_CTS)
+		break;
+	case SXT_WR_RECV:
+		if (!arrived_plain(sxt_recv_end(conn), path, wc))
+			arrived_otherwise(sxt_recv_end(conn), path, wc);
+		break;
+	case SXT_WR_CTS:
 		cts_acked(path, sxt_wr_index(wc->wr_id));
+		break;
+	case SXT_WR_CTS_OPTIONAL:
+		optional_acked(sxt_recv_end(conn), path, sxt_wr_index(wc->wr_id));
+		break;
+	case SXT_WR_CHUNK:
+	case SXT_WR_DRAIN:
+		break;
+	}
 }
 
-/* A completion of any connection of the context, or of one that is gone. */
-static SXT_NOINLINE void completed(struct sxt_context *ctx, const struct ibv_wc *wc)
+/* Of any connection of the context, or of one that is gone: of that nothing may be touched. */
+static void completed(struct sxt_context *ctx, const struct ibv_wc *wc)
 {
 	uint32_t slot = (uint32_t)wc->wr_id & SXT_WR_SLOT_MASK;
 	struct sxt_conn *conn = slot < ctx->conns_cap ? ctx->conns[slot] : NULL;
 
-	if (SXT_UNLIKELY(conn == NULL || !sxt_wr_is_of(conn, wc->wr_id))) {
-		/* Nothing of a connection that is gone may be touched. */
+	if (SXT_UNLIKELY(conn == NULL || !sxt_wr_is_of(conn, wc->wr_id)))
 		atomic_fetch_add_explicit(&ctx->stale_completions_cnt, 1, memory_order_relaxed);
-		return;
-	}
-	completed_on(conn, &conn->paths[wc->wr_id >> SXT_WR_PATH_SHIFT & SXT_WR_PATH_MASK], wc);
+	else if (SXT_UNLIKELY(wc->status != IBV_WC_SUCCESS))
+		sxt_conn_completion_error(conn, wc);
+	else
+		completed_on(conn, &conn->paths[wc->wr_id >> SXT_WR_PATH_SHIFT & SXT_WR_PATH_MASK],
+			     wc);
+}
+
+static SXT_NOINLINE void completed_all(struct sxt_context *ctx, const struct ibv_wc *wc,
+				       const struct ibv_wc *end)
+{
+	for (; wc < end; wc++)
+		completed(ctx, wc);
 }
 
 int sxt_data_drain(struct sxt_conn *conn, struct sxt_cq *cq)
 {
 	struct ibv_wc wcs[SXT_DRAIN_MAX];
 	int cnt = ibv_poll_cq(cq->cq, SXT_DRAIN_MAX, wcs);
-	int i;
 
 	if (SXT_UNLIKELY(cnt < 0)) {
 		sxt_conn_poll_failed(conn, cnt);
 		return 0;
 	}
-	for (i = 0; i < cnt; i++)
-		completed(conn->ctx, &wcs[i]);
+	completed_all(conn->ctx, wcs, wcs + cnt);
 	return cnt;
 }
 
@@ -202,24 +220,20 @@ int sxt_data_drain_all(struct sxt_conn *conn)
 	return cnt;
 }
 
-/* The same for one path's CQ, where most of what comes is the path's and needs no looking up. */
-static SXT_INLINE int drain_path(struct sxt_conn *conn, struct sxt_path *path)
+/* A completion of a path, if it is what most are: a message acknowledged, or arrived. */
+static SXT_INLINE bool completed_plain(struct sxt_conn *conn, struct sxt_path *path,
+				       const struct ibv_wc *wc)
 {
-	struct ibv_wc wcs[SXT_DRAIN_MAX];
-	int cnt = ibv_poll_cq(path->poll, SXT_DRAIN_MAX, wcs);
-	const struct ibv_wc *wc = wcs;
+	uint32_t kind = (uint32_t)(wc->wr_id >> SXT_WR_KIND_SHIFT);
 
-	if (SXT_UNLIKELY(cnt < 0)) {
-		sxt_conn_poll_failed(conn, cnt);
-		return 0;
+	if (SXT_UNLIKELY((path->wr_tail ^ wc->wr_id) << (64 - SXT_WR_INDEX_SHIFT) != 0 ||
+			 wc->status != IBV_WC_SUCCESS))
+		return false;
+	if (kind == SXT_WR_SEND) {
+		send_acked(sxt_send_end(conn), path, sxt_wr_index(wc->wr_id));
+		return true;
 	}
-	for (; wc < wcs + cnt; wc++) {
-		if (SXT_LIKELY((path->wr_tail ^ wc->wr_id) << (64 - SXT_WR_INDEX_SHIFT) == 0))
-			completed_on(conn, path, wc);
-		else
-			completed(conn->ctx, wc);
-	}
-	return cnt;
+	return kind == SXT_WR_RECV && arrived_plain(sxt_recv_end(conn), path, wc);
 }
 
 static bool is_done(const struct sxt_request *request)
@@ -242,19 +256,6 @@ static void drain_elsewhere(struct sxt_conn *conn, const struct sxt_request *req
 	sxt_ignore(sxt_data_drain(conn, conn->cqs[conn->poll_next]));
 }
 
-/* A request that is not done on a connection where there is more to look at. */
-static SXT_NOINLINE int look_further(struct sxt_conn *conn, const struct sxt_request *request)
-{
-	int rc;
-
-	if (conn->cqs_cnt > 1)
-		drain_elsewhere(conn, request);
-	if (is_done(request) || conn->attention == 0)
-		return 0;
-	rc = sxt_conn_attend(conn, request);
-	return rc == -EAGAIN ? 0 : rc;
-}
-
 /* A done request's sizes; it is free afterwards. */
 static SXT_INLINE void take(struct sxt_request *request, int *sizes)
 {
@@ -268,41 +269,86 @@ static SXT_INLINE void take(struct sxt_request *request, int *sizes)
 	sxt_request_give(request);
 }
 
-/* The owner word is held and given back. */
-static SXT_NOINLINE int test_polling(struct sxt_request *request, bool *done_out, int *sizes)
+/*
+ * What a poll brought that is not plain, or not enough: `left` completions from wc on, or an error
+ * of the poll. The owner word is held and given back. Return: 1 done and taken, 0 not, or the
+ * connection's error.
+ */
+static SXT_NOINLINE int test_further(struct sxt_request *request, const struct ibv_wc *wc, int left,
+				     int *sizes)
 {
 	struct sxt_conn *conn = request->conn;
 	bool done;
 	int rc = 0;
 
-	if (SXT_UNLIKELY(atomic_load_explicit(&conn->ctx->mailbox, memory_order_relaxed) != 0))
-		sxt_context_read_notes(conn->ctx);
-	sxt_ignore(drain_path(conn, request->path));
+	if (SXT_UNLIKELY(left < 0))
+		sxt_conn_poll_failed(conn, left);
+	else
+		completed_all(conn->ctx, wc, wc + left);
+	if (!is_done(request) && conn->cqs_cnt > 1)
+		drain_elsewhere(conn, request);
+	if (!is_done(request) && SXT_UNLIKELY(conn->attention))
+		rc = sxt_conn_attend(conn, request);
 	done = is_done(request);
-	if (!done && SXT_UNLIKELY(!sxt_conn_is_simple(conn))) {
-		rc = look_further(conn, request);
-		done = is_done(request);
-	}
 	sxt_context_disown(conn->ctx);
-	if (SXT_UNLIKELY(rc != 0))
+	if (rc != 0 && rc != -EAGAIN)
 		return rc;
 	if (done)
 		take(request, sizes);
-	*done_out = done;
-	return 0;
+	return done;
+}
+
+/*
+ * A request that was not done, as test_further(). Nothing is called but the poll while all is
+ * plain, so that few registers are saved.
+ */
+static SXT_INLINE int test_owned(struct sxt_request *request, struct sxt_context *ctx, int *sizes)
+{
+	int left = ibv_poll_cq(request->path->poll, SXT_DRAIN_MAX, ctx->wcs);
+	struct sxt_conn *conn = request->conn;
+	struct sxt_path *path;
+	const struct ibv_wc *wc;
+
+	if (left == 0 && SXT_LIKELY(sxt_conn_is_simple(conn))) {
+		sxt_context_disown(conn->ctx);
+		return 0;
+	}
+	/* Loaded once more: they are not worth a register over the call. */
+	path = request->path;
+	ctx = conn->ctx;
+	wc = ctx->wcs;
+	for (; left > 0 && completed_plain(conn, path, wc); wc++)
+		left--;
+	if (SXT_UNLIKELY(left != 0 || !is_done(request)))
+		return test_further(request, wc, left, sizes);
+	take(request, sizes);
+	sxt_context_disown(ctx);
+	return 1;
 }
 
 int sxt_test(struct sxt_request *request, bool *done_out, int *sizes)
 {
+	struct sxt_context *ctx;
+	int rc;
+
 	/* Pairs with the release in sxt_request_finish(). */
 	if (atomic_load_explicit(&request->done, memory_order_acquire) != 0) {
 		take(request, sizes);
 		*done_out = true;
 		return 0;
 	}
-	if (!sxt_context_try_own(request->conn->ctx)) {
+	ctx = request->conn->ctx;
+	if (!sxt_context_try_own(ctx)) {
 		*done_out = false;
 		return 0;
 	}
-	return test_polling(request, done_out, sizes);
+	if (SXT_UNLIKELY(atomic_load_explicit(&ctx->mailbox, memory_order_relaxed) != 0)) {
+		sxt_context_read_notes(ctx);
+		ctx = request->conn->ctx;
+	}
+	rc = test_owned(request, ctx, sizes);
+	if (SXT_UNLIKELY(rc < 0))
+		return rc;
+	*done_out = rc != 0;
+	return 0;
 }

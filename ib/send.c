@@ -26,17 +26,19 @@ static const struct sxt_wire_cts *ring_entry(const struct sxt_send_end *end, uin
 }
 
 /* Both ends of the line are there; acquire keeps the loads of what is between behind them. */
-static bool ring_has(const struct sxt_send_end *end, uint64_t position)
+static SXT_INLINE bool ring_has(const struct sxt_send_end *end, uint64_t position)
 {
 	const struct sxt_wire_cts *cts = ring_entry(end, position);
 	uint64_t addr_lap;
 
-	if (atomic_load_explicit((const _Atomic uint64_t *)&cts->sequence, memory_order_acquire) !=
-	    position + 1)
+	if (atomic_load_explicit((const _Atomic uint64_t *)&cts->sequence, memory_order_acquire) -
+		    1 !=
+	    position)
 		return false;
 	addr_lap = atomic_load_explicit((const _Atomic uint64_t *)&cts->addr_lap,
 					memory_order_acquire);
-	return (addr_lap & ~SXT_CTS_ADDR_MASK) == sxt_cts_lap(position);
+	return (uint8_t)(addr_lap >> SXT_CTS_LAP_SHIFT) ==
+	       (uint8_t)(sxt_cts_lap(position) >> SXT_CTS_LAP_SHIFT);
 }
 
 /* A group counts when every member is there: matching over half of one could mismatch tags. */
@@ -104,9 +106,10 @@ static SXT_INLINE uint32_t immediate_whole(uint64_t word)
 }
 
 /* Undo a message whose write was refused: its connection has failed. */
-static SXT_COLD int whole_refused(struct sxt_send_end *end, struct sxt_path *path,
-				  struct sxt_request *request, int rc)
+static SXT_COLD int whole_refused(struct sxt_send_end *end, struct sxt_request *request, int rc)
 {
+	struct sxt_path *path = request->path;
+
 	path->sq_used--;
 	request->open = 0;
 	request->flags = 0;
@@ -132,7 +135,7 @@ static SXT_INLINE int post_whole(struct sxt_send_end *end, const struct message 
 	end->sge.addr = message->addr;
 	end->sge.length = (uint32_t)message->bytes;
 	end->sge.lkey = message->mr != NULL ? message->mr->lkeys[path->local_place] : 0;
-	end->wr.wr_id = sxt_wr_id(path, SXT_WR_SEND, sxt_wr_send_index(request->index, 1));
+	end->wr.wr_id = request->sent.wr_id | path->wr_tail;
 	end->wr.num_sge = message->bytes != 0;
 	_Static_assert(IBV_WR_RDMA_WRITE == 0 && IBV_WR_RDMA_WRITE_WITH_IMM == SXT_REQ_IMM,
 		       "whether there is an immediate is the opcode");
@@ -142,7 +145,6 @@ static SXT_INLINE int post_whole(struct sxt_send_end *end, const struct message 
 	end->wr.wr.rdma.rkey = cts->rkeys[path->peer_place];
 	atomic_store_explicit(&request->done, 0, memory_order_relaxed);
 	request->open = 1;
-	request->cnt = 1;
 	request->flags = (uint8_t)flags;
 	request->sent.size = (int)message->bytes;
 	request->sent.tag = message->tag;
@@ -153,7 +155,7 @@ static SXT_INLINE int post_whole(struct sxt_send_end *end, const struct message 
 	path->sq_used++;
 	rc = ibv_post_send(path->qp, &end->wr, &bad);
 	if (SXT_UNLIKELY(rc != 0))
-		return whole_refused(end, path, request, rc);
+		return whole_refused(end, request, rc);
 	*message->out = request;
 	return 0;
 }
@@ -397,19 +399,9 @@ static int send_one(struct sxt_send_end *end, struct message *message)
 	return start(end, message);
 }
 
-/* One write into the only receive of its group; what is more to it goes the long way. */
-static SXT_INLINE bool takes_plain(const struct sxt_send_end *end, const struct message *message)
-{
-	const struct sxt_wire_cts *cts = message->cts;
-
-	return cts->group == 1 && cts->tag == message->tag && message->bytes <= end->whole_bytes &&
-	       message->bytes <= sxt_cts_bytes(cts) && message->bytes != 0 && message->mr != NULL &&
-	       end->conn.free_requests != NULL;
-}
-
 /* Any message; the owner word is held and given back. */
-static SXT_NOINLINE int send_any(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag,
-				 const struct sxt_mr *mr, struct sxt_request **out)
+SXT_NOINLINE int sxt_send_any(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag,
+			      struct sxt_mr *mr, struct sxt_request **out)
 {
 	struct message message = {
 		.out = out, .mr = mr, .addr = (uintptr_t)data, .bytes = bytes, .tag = tag};
@@ -426,36 +418,70 @@ static SXT_NOINLINE int send_any(struct sxt_conn *conn, void *data, uint64_t byt
 	return rc;
 }
 
-/*
- * What nearly all calls meet: nothing is the matter, and the oldest group is a receive of one
- * message that takes this one in a single write; or it is not there yet, as NCCL asks over and over
- * before the peer posts. Everything else is send_any()'s.
- */
+/* One write into the only receive of its group; what is more to it goes the long way. */
+static SXT_INLINE bool is_plain(const struct sxt_send_end *end, uint64_t bytes, uint32_t tag)
+{
+	const struct sxt_wire_cts *cts = ring_entry(end, end->head);
+
+	/* Neither 0 nor too much; whole_bytes is below 2^32. */
+	return cts->group == 1 && cts->tag == tag && bytes - 1 < end->whole_bytes &&
+	       bytes <= cts->size_low && end->conn.free_requests != NULL &&
+	       sxt_conn_path(&end->conn, end->head)->sq_used != SXT_SEND_SQ_DEPTH;
+}
+
+enum sxt_send_look sxt_send_look(struct sxt_conn *conn, uint64_t bytes, uint32_t tag,
+				 const struct sxt_mr *mr)
+{
+	const struct sxt_send_end *end = sxt_send_end(conn);
+	struct sxt_context *ctx = conn->ctx;
+
+	if (!sxt_context_try_own(ctx))
+		return SXT_SEND_WAIT;
+	if (SXT_UNLIKELY(!sxt_conn_is_calm(conn, SXT_CONN_SEND) || end->free_mask != 0 ||
+			 atomic_load_explicit(&ctx->mailbox, memory_order_relaxed) != 0))
+		return SXT_SEND_ANY;
+	if (!ring_has(end, end->head)) {
+		sxt_context_disown(ctx);
+		return SXT_SEND_WAIT;
+	}
+	return SXT_LIKELY(mr != NULL && is_plain(end, bytes, tag)) ? SXT_SEND_PLAIN : SXT_SEND_ANY;
+}
+
+int sxt_send_plain(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag,
+		   struct sxt_mr *mr, struct sxt_request **out)
+{
+	struct sxt_send_end *end = sxt_send_end(conn);
+	struct sxt_path *path = sxt_conn_path(conn, end->head);
+	struct message message = {
+		.cts = ring_entry(end, end->head),
+		.out = out,
+		.mr = mr,
+		.addr = (uintptr_t)data,
+		.bytes = bytes,
+		.position = end->head,
+		.tag = tag,
+	};
+	int rc;
+
+	/* As sxt_send_look() saw it. */
+	if (mr == NULL || bytes == 0)
+		__builtin_unreachable();
+	end->head++;
+	rc = post_whole(end, &message, path);
+	sxt_context_disown(conn->ctx);
+	return rc;
+}
+
 int sxt_send(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag, struct sxt_mr *mr,
 	     struct sxt_request **out)
 {
-	struct sxt_send_end *end = sxt_send_end(conn);
-	struct message message = {
-		.out = out, .mr = mr, .addr = (uintptr_t)data, .bytes = bytes, .tag = tag};
-	struct sxt_path *path;
-	int rc;
-
-	if (!sxt_context_try_own(conn->ctx))
-		return -EAGAIN;
-	if (SXT_UNLIKELY(!sxt_conn_is_calm(conn, SXT_CONN_SEND) || end->free_mask != 0 ||
-			 atomic_load_explicit(&conn->ctx->mailbox, memory_order_relaxed) != 0))
-		return send_any(conn, data, bytes, tag, mr, out);
-	message.position = end->head;
-	if (!ring_has(end, message.position)) {
-		sxt_context_disown(conn->ctx);
-		return -EAGAIN;
+	switch (sxt_send_look(conn, bytes, tag, mr)) {
+	case SXT_SEND_PLAIN:
+		return sxt_send_plain(conn, data, bytes, tag, mr, out);
+	case SXT_SEND_ANY:
+		return sxt_send_any(conn, data, bytes, tag, mr, out);
+	case SXT_SEND_WAIT:
+		break;
 	}
-	message.cts = ring_entry(end, message.position);
-	path = sxt_conn_path(conn, message.position);
-	if (SXT_UNLIKELY(!takes_plain(end, &message) || path->sq_used == SXT_SEND_SQ_DEPTH))
-		return send_any(conn, data, bytes, tag, mr, out);
-	rc = post_whole(end, &message, path);
-	end->head++;
-	sxt_context_disown(conn->ctx);
-	return rc;
+	return -EAGAIN;
 }
