@@ -149,7 +149,7 @@ void sxt_opt_format(const struct sxt_opt *opt, const struct sxt_config *config, 
 	}
 }
 
-static void set_default(const struct sxt_opt *opt, struct sxt_config *config)
+void sxt_opt_set_default(const struct sxt_opt *opt, struct sxt_config *config)
 {
 	void *field = (char *)config + opt->offset;
 
@@ -167,7 +167,7 @@ static int load_row(const struct sxt_opt *opt, struct sxt_config *config)
 	char why[160];
 	int rc;
 
-	set_default(opt, config);
+	sxt_opt_set_default(opt, config);
 	if (text == NULL || (text[0] == '\0' && opt->min > 0))
 		return 0;
 	rc = sxt_opt_parse(opt, text, config, why, sizeof(why));

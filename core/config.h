@@ -84,6 +84,12 @@ SXT_MUST_CHECK int sxt_opt_parse(const struct sxt_opt *opt, const char *text,
 				 struct sxt_config *config, char *why, size_t why_bytes);
 
 /**
+ * sxt_opt_set_default() - give one row its default.
+ * @opt: the row. @config: its field is written; a str field then points to a constant.
+ */
+void sxt_opt_set_default(const struct sxt_opt *opt, struct sxt_config *config);
+
+/**
  * sxt_opt_format() - the value of one row as the user would write it.
  * @opt: the row. @config: where the value is. @out, @out_bytes: text, always terminated.
  */

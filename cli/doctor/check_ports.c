@@ -60,6 +60,8 @@ static void check_state(struct sxt_doctor *d, struct sxt_doctor_port *port)
 		sxt_doctor_add(d, SXT_FINDING_PORT_NO_SM, port->label, "a LID and an SM LID",
 			       "%s, LID %u, SM LID %u", port->state_text, port->lid, port->sm_lid);
 	}
+	if (port->usable)
+		sxt_doctor_choose_gid(d, port);
 }
 
 static void check_list(struct sxt_doctor *d, struct sxt_doctor_port *port)
@@ -69,7 +71,7 @@ static void check_list(struct sxt_doctor *d, struct sxt_doctor_port *port)
 	if (list == NULL || sxt_names_match(list, port->hca->name, (int)port->num))
 		return;
 	sxt_doctor_add(d, SXT_FINDING_PORT_LEFT_OUT, port->label, NULL, "NCCL_IB_HCA=%s", list);
-	port->usable = false;
+	port->left_out = true;
 }
 
 /* An entry that names no device: the nearest name helps. */
@@ -162,8 +164,9 @@ void sxt_check_ports(struct sxt_doctor *d)
 	bool any = false;
 
 	for (size_t i = 0; i < d->ports_cnt; i++) {
-		check_state(d, &d->ports[i]);
 		check_list(d, &d->ports[i]);
+		if (!d->ports[i].left_out)
+			check_state(d, &d->ports[i]);
 	}
 	check_entries(d);
 	compare_ports(d);

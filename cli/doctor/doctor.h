@@ -27,6 +27,7 @@ enum sxt_theme {
 	SXT_THEME_LOAD,
 	SXT_THEME_DEVICES,
 	SXT_THEME_PORTS,
+	SXT_THEME_GID,
 	SXT_THEME_SPEED,
 	SXT_THEME_MTU,
 	SXT_THEME_COUNTERS,
@@ -96,6 +97,7 @@ struct sxt_doctor_port {
 	bool netdev_here;
 	bool netdev_up;
 	uint32_t netdev_mtu;
+	bool left_out; /* by NCCL_IB_HCA */
 	bool usable;
 };
 
@@ -265,6 +267,12 @@ void sxt_check_devices(struct sxt_doctor *d);
  * @d: where findings go.
  */
 void sxt_check_ports(struct sxt_doctor *d);
+
+/**
+ * sxt_doctor_choose_gid() - which address a port would use, and why.
+ * @d: where findings go. @port: becomes unusable when it has none.
+ */
+void sxt_doctor_choose_gid(struct sxt_doctor *d, struct sxt_doctor_port *port);
 
 /**
  * sxt_check_speed() - link and PCI Express speed of each port, NUMA node.

@@ -26,13 +26,13 @@ const struct sxt_finding_kind sxt_finding_kinds[] = {
 _Static_assert(SXT_ARRAY_LEN(sxt_finding_kinds) == SXT_FINDINGS_CNT, "one row per finding");
 
 const char *const sxt_theme_names[] = {
-	[SXT_THEME_ANY] = "any",           [SXT_THEME_LOAD] = "load",
-	[SXT_THEME_DEVICES] = "devices",   [SXT_THEME_PORTS] = "ports",
-	[SXT_THEME_SPEED] = "speed",       [SXT_THEME_MTU] = "mtu",
-	[SXT_THEME_COUNTERS] = "counters", [SXT_THEME_QOS] = "qos",
-	[SXT_THEME_NETWORK] = "network",   [SXT_THEME_PCI] = "pci",
-	[SXT_THEME_LIMITS] = "limits",     [SXT_THEME_GPU] = "gpu",
-	[SXT_THEME_SETTINGS] = "settings",
+	[SXT_THEME_ANY] = "any",         [SXT_THEME_LOAD] = "load",
+	[SXT_THEME_DEVICES] = "devices", [SXT_THEME_PORTS] = "ports",
+	[SXT_THEME_GID] = "gid",         [SXT_THEME_SPEED] = "speed",
+	[SXT_THEME_MTU] = "mtu",         [SXT_THEME_COUNTERS] = "counters",
+	[SXT_THEME_QOS] = "qos",         [SXT_THEME_NETWORK] = "network",
+	[SXT_THEME_PCI] = "pci",         [SXT_THEME_LIMITS] = "limits",
+	[SXT_THEME_GPU] = "gpu",         [SXT_THEME_SETTINGS] = "settings",
 };
 _Static_assert(SXT_ARRAY_LEN(sxt_theme_names) == SXT_THEMES_CNT, "one name per theme");
 

@@ -290,6 +290,86 @@ def list_wrong_port(tree):
     tree.env(NCCL_IB_HCA="=mlx5_0,mlx5_1,mlx5_1:2")
 
 
+# Addresses.
+
+def gids(tree, *rows):
+    """The table of mlx5_1: (index, address, type)."""
+    for folder in ("gids", "gid_attrs"):
+        tree.drop(f"{PORT1}/{folder}")
+    for index, address, kind in rows:
+        trees.gid(tree, PORT1, index, address, kind, "eth3")
+
+
+FE80 = "fe80:0000:0000:0000:0202:c9ff:fe00:0001"
+V1 = "IB/RoCE v1"
+V2 = "RoCE v2"
+IPV4 = trees.mapped(10, 1, 1, 5)
+ULA = "fd93:0000:0000:0000:0000:0000:0000:0005"
+
+
+@case("gid-link-local mlx5_1:1", text="link-local only")
+def link_local_only(tree):
+    gids(tree, (0, FE80, V1), (1, FE80, V2))
+
+
+@case("gid-v1-only mlx5_1:1")
+def v1_only(tree):
+    gids(tree, (0, IPV4, V1))
+
+
+@case("gid-none mlx5_1:1")
+def no_address(tree):
+    gids(tree, (0, "0000:0000:0000:0000:0000:0000:0000:0000", V1))
+
+
+@case([])
+def ipv6_only(tree):
+    gids(tree, (0, FE80, V1), (1, FE80, V2), (2, ULA, V1), (3, ULA, V2))
+
+
+@case(["gid-index mlx5_0:1", "gid-index mlx5_1:1"])
+def index_empty(tree):
+    tree.env(NCCL_IB_GID_INDEX="7")
+
+
+@case(["gid-pinned mlx5_1:1", "set-from-file NCCL_IB_GID_INDEX"],
+      text="NCCL_IB_GID_INDEX=3 (/etc/nccl.conf:2); without it 5")
+def index_pinned_in_file(tree):
+    gids(tree, (3, FE80, V2), (5, IPV4, V2))
+    tree.put("/etc/nccl.conf", "# folklore\nNCCL_IB_GID_INDEX=3\n")
+
+
+@case([])
+def index_as_chosen(tree):
+    tree.env(NCCL_IB_GID_INDEX="3")
+
+
+@case(["gid-index-on-ib mlx5_0:1", "gid-index-on-ib mlx5_1:1"], trees.infiniband)
+def index_on_infiniband(tree):
+    tree.env(NCCL_IB_GID_INDEX="3")
+
+
+@case("gid-none mlx5_1:1", text="10.1.0.0/24")
+def range_without(tree):
+    tree.env(NCCL_IB_ADDR_RANGE="10.1.0.0/24")
+
+
+@case("gid-setting address settings", text="10.1.0.0")
+def range_without_mask(tree):
+    tree.env(NCCL_IB_ADDR_RANGE="10.1.0.0")
+
+
+@case("gid-wish mlx5_1:1")
+def family_without(tree):
+    tree.env(NCCL_IB_ADDR_FAMILY="AF_INET")
+    gids(tree, (2, ULA, V1), (3, ULA, V2))
+
+
+@case(["not-read /sys/class/infiniband/mlx5_1/ports/1/gids"])
+def table_missing(tree):
+    tree.drop(f"{PORT1}/gids")
+
+
 # Speed.
 
 @case("link-below-sibling mlx5_1:1", text="200 Gb/sec")
