@@ -33,7 +33,7 @@ int sxt_sysfs_read(const char *root, const char *path, char *out, size_t out_byt
 
 	if (rc != 0)
 		return rc;
-	fd = open(name, O_RDONLY | O_CLOEXEC);
+	fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return -errno;
 	got = read(fd, buf, sizeof(buf) - 1);
