@@ -244,7 +244,10 @@ static int begin(struct sxt_ib *ib, struct sxt_context *ctx, struct sxt_nic *nic
 		 struct sxt_wire_handle *handle, struct sxt_attempt **out)
 {
 	struct sxt_attempt *attempt;
-	int rc = sxt_attempt_create(ib, connect_steps, nic, &attempt);
+	int rc = sxt_nic_check_alive(nic, "connect");
+
+	if (rc == 0)
+		rc = sxt_attempt_create(ib, connect_steps, nic, &attempt);
 
 	if (rc != 0)
 		return rc;

@@ -33,7 +33,9 @@ struct sxt_nic_props {
 	uint64_t guid;
 	uint32_t speed_mbps; /* of all ports together */
 	int port;            /* counts on among those with the same pci_path */
-	int devs_cnt;        /* 1: itself, else the physical NICs that it merges */
+	int rail;            /* of NCCL_IB_HCA, the same for all ports; -1 undefined */
+	int plane;
+	int devs_cnt; /* 1: itself, else the physical NICs that it merges */
 	int devs[SXT_NIC_DEVS_MAX];
 	int max_conns;
 	uint64_t max_message_bytes;

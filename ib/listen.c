@@ -180,6 +180,8 @@ int sxt_listen(struct sxt_ib *ib, struct sxt_context *ctx, int dev, void *handle
 	int rc = sxt_ib_nic(ib, dev, "listen", &nic);
 
 	if (rc == 0)
+		rc = sxt_nic_check_alive(nic, "listen");
+	if (rc == 0)
 		rc = listener_create(ib, nic, &listener);
 	if (rc != 0)
 		return rc;

@@ -272,6 +272,37 @@ int sxt_ib_nic(struct sxt_ib *ib, int dev, const char *what, struct sxt_nic **ou
 	return 0;
 }
 
+int sxt_nic_check_alive(const struct sxt_nic *nic, const char *what)
+{
+	for (uint32_t i = 0; i < nic->ports_cnt; i++) {
+		if (sxt_port_is_dead(nic->ports[i], what))
+			return -ENODEV;
+	}
+	return 0;
+}
+
+static int rail_of(const struct sxt_port *port)
+{
+	return port->rail;
+}
+
+static int plane_of(const struct sxt_port *port)
+{
+	return port->plane;
+}
+
+/* What all ports of a NIC have alike, else -1. */
+static int common(const struct sxt_nic *nic, int (*get)(const struct sxt_port *port))
+{
+	int value = get(nic->ports[0]);
+
+	for (uint32_t i = 1; i < nic->ports_cnt; i++) {
+		if (get(nic->ports[i]) != value)
+			return -1;
+	}
+	return value;
+}
+
 int sxt_ib_nic_props(struct sxt_ib *ib, int dev, struct sxt_nic_props *out)
 {
 	struct sxt_nic *nic;
@@ -285,6 +316,8 @@ int sxt_ib_nic_props(struct sxt_ib *ib, int dev, struct sxt_nic_props *out)
 		.guid = nic->ports[0]->device->guid,
 		.speed_mbps = nic->speed_mbps,
 		.port = nic->port_num,
+		.rail = common(nic, rail_of),
+		.plane = common(nic, plane_of),
 		.devs_cnt = (int)nic->ports_cnt,
 		.max_conns = CONNS_MAX,
 		.max_message_bytes = sxt_conn_message_max(nic->max_message_log2),

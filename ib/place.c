@@ -6,6 +6,7 @@
 #include "core/log.h"
 #include "core/status.h"
 #include "core/sys.h"
+#include "ib/device.h"
 #include "ib/gid_read.h"
 #include "ib/process.h"
 
@@ -248,37 +249,145 @@ int sxt_place_survey(const struct sxt_port *port, struct sxt_place_survey *out, 
 	return 0;
 }
 
-static int tell(const struct sxt_port *port, int rc, const char *why)
+static void fill_seen(const struct sxt_port *port, const struct sxt_place_survey *found,
+		      struct sxt_port_seen *out)
 {
+	*out = (struct sxt_port_seen){
+		.place = found->place,
+		.speed_mbps = sxt_device_speed(port->device, port->num, &found->attr),
+		.sm_lid = found->attr.sm_lid,
+		.is_usable = true,
+	};
+}
+
+static void tell_address(const struct sxt_port *port, const struct sxt_port_place *was,
+			 const struct sxt_port_place *now)
+{
+	char before[64];
+	char after[64];
+
+	sxt_gid_text(was->path.gid, before, sizeof(before));
+	sxt_gid_text(now->path.gid, after, sizeof(after));
+	if (memcmp(was->path.gid, now->path.gid, sizeof(was->path.gid)) != 0 ||
+	    was->path.gid_type != now->path.gid_type)
+		SXT_LOG(SXT_LOG_WARN,
+			"port %s: its address was %s (%s), new connections use GID index %u %s "
+			"(%s)",
+			port->label, before, sxt_gid_type_text(was->path.gid_type), now->gid_index,
+			after, sxt_gid_type_text(now->path.gid_type));
+	else if (was->gid_index != now->gid_index)
+		SXT_LOG(SXT_LOG_INFO, "port %s: GID moved from index %u to %u (same address %s)",
+			port->label, was->gid_index, now->gid_index, after);
+}
+
+static void tell_number(const struct sxt_port *port, const char *what, uint32_t was, uint32_t now)
+{
+	if (was != now)
+		SXT_LOG(SXT_LOG_INFO, "port %s: its %s was %u and is %u now", port->label, what,
+			was, now);
+}
+
+static void tell_changes(const struct sxt_port *port, const struct sxt_port_seen *was,
+			 const struct sxt_port_seen *now)
+{
+	tell_address(port, &was->place, &now->place);
+	tell_number(port, "LID", was->place.path.lid, now->place.path.lid);
+	tell_number(port, "subnet manager's LID", was->sm_lid, now->sm_lid);
+	tell_number(port, "MTU", 128u << was->place.path.mtu, 128u << now->place.path.mtu);
+	if (now->speed_mbps < was->speed_mbps)
+		SXT_LOG(SXT_LOG_WARN,
+			"port %s: it runs at %u Gb/s now, after %u: look at cable and switch",
+			port->label, now->speed_mbps / 1000, was->speed_mbps / 1000);
+	else
+		tell_number(port, "speed in Mb/s", was->speed_mbps, now->speed_mbps);
+}
+
+void sxt_place_remember(struct sxt_port *port, const struct sxt_place_survey *found)
+{
+	struct sxt_port_seen was;
+	struct sxt_port_seen now = {0};
+
+	if (found != NULL)
+		fill_seen(port, found, &now);
+	pthread_mutex_lock(&port->seen_lock);
+	was = port->seen;
+	/* What it was when it last worked is what its return is compared with. */
+	if (found != NULL)
+		port->seen = now;
+	else
+		port->seen.is_usable = false;
+	pthread_mutex_unlock(&port->seen_lock);
+	if (found != NULL && was.place.path.port_num != 0)
+		tell_changes(port, &was, &now);
+}
+
+void sxt_port_seen_get(struct sxt_port *port, struct sxt_port_seen *out)
+{
+	pthread_mutex_lock(&port->seen_lock);
+	*out = port->seen;
+	pthread_mutex_unlock(&port->seen_lock);
+}
+
+bool sxt_port_is_dead(const struct sxt_port *port, const char *what)
+{
+	if (atomic_load_explicit(&port->device->is_dead, memory_order_relaxed) == 0)
+		return false;
+	SXT_LOG(SXT_LOG_ERROR,
+		"%s: HCA %s failed for good (device fatal event) and is not used any more by this "
+		"process; reset its driver, and see the kernel's log",
+		what, port->device->name);
+	return true;
+}
+
+/* Read anew and remember; a failure is logged. */
+static int look(struct sxt_port *port, struct sxt_place_survey *out)
+{
+	char why[SXT_PLACE_WHY_BYTES] = "";
+	int rc;
+
+	if (sxt_port_is_dead(port, port->label))
+		return -ENODEV;
+	rc = sxt_place_survey(port, out, why);
+	sxt_place_remember(port, rc == 0 ? out : NULL);
 	if (rc != 0)
 		SXT_LOG(SXT_LOG_ERROR, "port %s (port %u) cannot be used: %s", port->label,
 			port->num, why);
 	return rc;
 }
 
-int sxt_port_locate(const struct sxt_port *port, struct sxt_port_place *out)
+void sxt_port_reread(struct sxt_port *port)
 {
 	struct sxt_place_survey found = {0};
 	char why[SXT_PLACE_WHY_BYTES] = "";
 	int rc = sxt_place_survey(port, &found, why);
 
+	sxt_place_remember(port, rc == 0 ? &found : NULL);
 	if (rc != 0)
-		return tell(port, rc, why);
+		SXT_LOG(SXT_LOG_INFO, "port %s cannot be used now: %s", port->label, why);
+	sxt_port_gids_fini(&found.gids);
+}
+
+int sxt_port_locate(struct sxt_port *port, struct sxt_port_place *out)
+{
+	struct sxt_place_survey found = {0};
+	int rc = look(port, &found);
+
+	if (rc != 0)
+		return rc;
 	*out = found.place;
 	sxt_port_gids_fini(&found.gids);
 	return 0;
 }
 
-int sxt_port_candidates(const struct sxt_port *port, struct sxt_gid *out, uint32_t most,
+int sxt_port_candidates(struct sxt_port *port, struct sxt_gid *out, uint32_t most,
 			uint32_t *cnt_out)
 {
 	struct sxt_place_survey found = {0};
-	char why[SXT_PLACE_WHY_BYTES] = "";
-	int rc = sxt_place_survey(port, &found, why);
+	int rc = look(port, &found);
 	uint32_t cnt;
 
 	if (rc != 0)
-		return tell(port, rc, why);
+		return rc;
 	cnt = found.gids.candidates_cnt < most ? found.gids.candidates_cnt : most;
 	for (uint32_t i = 0; i < cnt; i++)
 		out[i] = found.gids.gids[found.gids.ranks[i].at];
@@ -299,25 +408,23 @@ static const struct sxt_gid *find(const struct sxt_port_gids *gids, const struct
 	return NULL;
 }
 
-int sxt_port_locate_at(const struct sxt_port *port, const struct sxt_gid *gid,
-		       struct sxt_port_place *out)
+int sxt_port_locate_at(struct sxt_port *port, const struct sxt_gid *gid, struct sxt_port_place *out)
 {
 	struct sxt_place_survey found = {0};
-	char why[SXT_PLACE_WHY_BYTES] = "";
 	char text[64];
 	const struct sxt_gid *now;
-	int rc = sxt_place_survey(port, &found, why);
+	int rc = look(port, &found);
 
 	if (rc != 0)
-		return tell(port, rc, why);
+		return rc;
 	now = find(&found.gids, gid);
 	if (now != NULL) {
 		fill(port, &found.attr, now, out);
 	} else {
 		sxt_gid_text(gid->raw, text, sizeof(text));
-		snprintf(why, sizeof(why), "it no longer has the address %s (%s)", text,
-			 sxt_gid_type_text(gid->type));
-		rc = tell(port, -EADDRNOTAVAIL, why);
+		SXT_LOG(SXT_LOG_ERROR, "port %s: it no longer has the address %s (%s)", port->label,
+			text, sxt_gid_type_text(gid->type));
+		rc = -EADDRNOTAVAIL;
 	}
 	sxt_port_gids_fini(&found.gids);
 	return rc;

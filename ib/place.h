@@ -31,4 +31,10 @@ SXT_MUST_CHECK int sxt_place_check(const struct ibv_port_attr *attr, char *why);
 SXT_MUST_CHECK int sxt_place_survey(const struct sxt_port *port, struct sxt_place_survey *out,
 				    char *why);
 
+/**
+ * sxt_place_remember() - keep what was seen of a port, for comparison at the next look.
+ * @port: the port. @found: from sxt_place_survey(), NULL when it cannot be used.
+ */
+void sxt_place_remember(struct sxt_port *port, const struct sxt_place_survey *found);
+
 #endif

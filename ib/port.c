@@ -1,66 +1,34 @@
 /*
- * port.c - opening the HCAs and choosing among their ports (slow path).
+ * port.c - the list of ports that can be used, and why the others cannot (slow path).
  */
 #include "ib/port.h"
 
 #include "core/log.h"
 #include "core/status.h"
-#include "core/sysfs.h"
-#include "ib/names.h"
+#include "ib/device.h"
+#include "ib/hca.h"
 #include "ib/place.h"
 #include "ib/process.h"
 
-#include <endian.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-static uint32_t log2_floor(uint32_t value)
-{
-	return value == 0 ? 0 : 31u - (uint32_t)__builtin_clz(value);
-}
+/* A port that can be used, while the list is made. */
+struct entry {
+	struct sxt_port *port;
+	struct sxt_place_survey found;
+};
 
-/* Speeds of one lane in Mb/s by bit of active_speed: SDR to XDR. */
-static uint32_t lane_mbps(uint32_t active_speed)
-{
-	static const uint32_t speeds[] = {2500,  5000,  10000,  10000, 14062,
-					  25781, 50000, 100000, 200000};
-
-	if (active_speed == 0 || log2_floor(active_speed) >= SXT_ARRAY_LEN(speeds))
-		return 0;
-	return speeds[log2_floor(active_speed)];
-}
-
-static uint32_t lanes(uint8_t active_width)
-{
-	static const uint32_t widths[] = {1, 4, 8, 12, 2};
-
-	if (active_width == 0 || log2_floor(active_width) >= SXT_ARRAY_LEN(widths))
-		return 0;
-	return widths[log2_floor(active_width)];
-}
-
-/*
- * The kernel tells programs of the old call at most NDR, so an XDR port is known only by sysfs:
- * "800 Gb/sec (4X XDR)".
- */
-static uint32_t speed_mbps(const struct sxt_port *port, const struct ibv_port_attr *attr)
-{
-	uint32_t table = lane_mbps(attr->active_speed) * lanes(attr->active_width);
-	double gbps = 0;
-	char path[128];
-	char text[64];
-
-	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/ports/%u/rate", port->device->name,
-		 port->num);
-	if (sxt_sysfs_read(port->device->ib->config->sysroot, path, text, sizeof(text)) == 0)
-		gbps = strtod(text, NULL);
-	if (gbps > 0 && gbps < 100000 && gbps * 1000 > table)
-		return (uint32_t)(gbps * 1000);
-	return table;
-}
+struct listing {
+	struct sxt_ib *ib;
+	struct sxt_hca_list hcas;
+	struct sxt_hca_port *seen; /* every port there is */
+	uint32_t seen_cnt;
+	struct entry *entries;
+	uint32_t cnt;
+	int bad_cnt; /* settings that are wrong */
+};
 
 static void left_out(struct sxt_ib *ib, enum sxt_log_level level, const char *label,
 		     unsigned int num, const char *why)
@@ -101,21 +69,52 @@ static void announce(const struct sxt_port *port, const struct sxt_place_survey 
 	}
 }
 
-static int append_port(struct sxt_ib *ib, struct sxt_port *port)
+/* @num: 0 where the HCA could not be asked for its ports. */
+static int add_seen(struct listing *listing, const char *device, unsigned int num)
 {
-	struct sxt_port **grown =
-		realloc(ib->ports, ((size_t)ib->ports_cnt + 1) * sizeof(*ib->ports));
+	struct sxt_hca_port *grown =
+		realloc(listing->seen, (listing->seen_cnt + 1u) * sizeof(*grown));
 
 	if (grown == NULL)
 		return -ENOMEM;
-	ib->ports = grown;
-	ib->ports[ib->ports_cnt++] = port;
+	listing->seen = grown;
+	listing->seen[listing->seen_cnt++] = (struct sxt_hca_port){.device = device, .num = num};
 	return 0;
 }
 
-static void fill_port(struct sxt_port *port, struct sxt_device *device, uint8_t num,
-		      const struct ibv_port_attr *attr)
+static int append(struct listing *listing, const struct entry *entry)
 {
+	struct entry *grown = realloc(listing->entries, (listing->cnt + 1u) * sizeof(*grown));
+
+	if (grown == NULL)
+		return -ENOMEM;
+	listing->entries = grown;
+	listing->entries[listing->cnt++] = *entry;
+	return 0;
+}
+
+static void free_port(struct sxt_port *port)
+{
+	if (port == NULL)
+		return;
+	pthread_mutex_destroy(&port->seen_lock);
+	free(port);
+}
+
+static uint32_t log2_floor(uint32_t value)
+{
+	return value == 0 ? 0 : 31u - (uint32_t)__builtin_clz(value);
+}
+
+static struct sxt_port *create_port(const struct listing *listing, struct sxt_device *device,
+				    uint8_t num, const struct ibv_port_attr *attr)
+{
+	const struct sxt_hca_entry *named = sxt_hca_find(&listing->hcas, device->name, num);
+	struct sxt_port *port = calloc(1, sizeof(*port));
+
+	if (port == NULL)
+		return NULL;
+	pthread_mutex_init(&port->seen_lock, NULL);
 	port->device = device;
 	port->num = num;
 	/* Libraries older than RoCE leave the link layer at 0. */
@@ -123,196 +122,176 @@ static void fill_port(struct sxt_port *port, struct sxt_device *device, uint8_t 
 								       : IBV_LINK_LAYER_INFINIBAND;
 	port->max_message_bytes = attr->max_msg_sz;
 	port->max_message_log2 = log2_floor(attr->max_msg_sz);
+	port->rail = named != NULL ? named->rail : -1;
+	port->plane = named != NULL ? named->plane : -1;
 	if (num == 1)
 		snprintf(port->label, sizeof(port->label), "%s", device->name);
 	else
 		snprintf(port->label, sizeof(port->label), "%s:%u", device->name, num);
 	snprintf(port->name, sizeof(port->name), "sxt_%s", port->label);
-	port->speed_mbps = speed_mbps(port, attr);
+	port->speed_mbps = sxt_device_speed(device, num, attr);
+	return port;
+}
+
+/* How loud to be about a port that cannot be used: who asked for it, or could have it, hears. */
+static enum sxt_log_level level_of(const struct listing *listing, const char *device,
+				   unsigned int num, int rc)
+{
+	if (rc == -EADDRNOTAVAIL || sxt_hca_names(&listing->hcas, device, num))
+		return SXT_LOG_WARN;
+	return SXT_LOG_INFO;
 }
 
 /* Into the list where it can be used, else it is left out, which is no error. */
-static int survey_port(struct sxt_ib *ib, struct sxt_port *port, bool *taken_out)
+static int add_usable(struct listing *listing, struct sxt_device *device, uint8_t num,
+		      const struct ibv_port_attr *attr)
 {
-	struct sxt_place_survey found = {0};
 	char why[SXT_PLACE_WHY_BYTES] = "";
-	int rc = sxt_place_survey(port, &found, why);
+	struct entry entry = {.port = create_port(listing, device, num, attr)};
+	int rc = entry.port != NULL ? sxt_place_survey(entry.port, &entry.found, why) : -ENOMEM;
 
-	if (rc == -ENOMEM)
-		return rc;
-	if (rc != 0) {
-		left_out(ib, rc == -EADDRNOTAVAIL ? SXT_LOG_WARN : SXT_LOG_INFO, port->device->name,
-			 port->num, why);
-		return 0;
+	if (rc == 0) {
+		listing->bad_cnt += (entry.found.gids.notes & SXT_GID_NOTES_STRICT) != 0;
+		rc = append(listing, &entry);
+	} else if (rc != -ENOMEM) {
+		left_out(listing->ib, level_of(listing, device->name, num, rc), device->name, num,
+			 why);
 	}
-	rc = append_port(ib, port);
-	*taken_out = rc == 0;
 	if (rc == 0)
-		announce(port, &found);
-	sxt_port_gids_fini(&found.gids);
-	return rc;
+		return 0;
+	sxt_port_gids_fini(&entry.found.gids);
+	free_port(entry.port);
+	return rc == -ENOMEM ? rc : 0;
 }
 
-static int make_port(struct sxt_ib *ib, struct sxt_device *device, uint8_t num,
-		     const struct ibv_port_attr *attr)
+static int add_port(struct listing *listing, struct sxt_device *device, uint8_t num)
 {
-	struct sxt_port *port = calloc(1, sizeof(*port));
-	bool is_taken = false;
-	int rc;
-
-	if (port == NULL)
-		return -ENOMEM;
-	fill_port(port, device, num, attr);
-	rc = survey_port(ib, port, &is_taken);
-	if (!is_taken)
-		free(port);
-	return rc;
-}
-
-static int add_port(struct sxt_ib *ib, struct sxt_device *device, uint8_t num)
-{
+	const char *text = listing->ib->config->ib_hca;
 	struct ibv_port_attr attr;
 	char why[SXT_PLACE_WHY_BYTES];
-	int rc;
+	int rc = add_seen(listing, device->name, num);
 
-	if (!sxt_names_match(ib->config->ib_hca, device->name, num)) {
-		snprintf(why, sizeof(why), "NCCL_IB_HCA=%.200s excludes it", ib->config->ib_hca);
-		left_out(ib, SXT_LOG_INFO, device->name, num, why);
+	if (rc != 0)
+		return rc;
+	if (!sxt_hca_picks(&listing->hcas, device->name, num)) {
+		snprintf(why, sizeof(why), "NCCL_IB_HCA=%.200s excludes it", text);
+		left_out(listing->ib, SXT_LOG_INFO, device->name, num, why);
 		return 0;
 	}
 	rc = sxt_verbs_query_port(device->verbs, device->context, num, &attr);
 	if (rc != 0) {
 		snprintf(why, sizeof(why), "it cannot be queried: %s", sxt_strerror(rc));
-		left_out(ib, SXT_LOG_INFO, device->name, num, why);
+		left_out(listing->ib, level_of(listing, device->name, num, rc), device->name, num,
+			 why);
 		return 0;
 	}
-	return make_port(ib, device, num, &attr);
+	return add_usable(listing, device, num, &attr);
 }
 
-static void close_device(struct sxt_device *device)
+static int add_device(struct listing *listing, struct ibv_device *from)
 {
-	if (device->pd != NULL && device->verbs->dealloc_pd(device->pd) != 0)
-		SXT_LOG(SXT_LOG_WARN, "%s: the protection domain is still in use", device->name);
-	if (device->context != NULL && device->verbs->close_device(device->context) != 0)
-		SXT_LOG(SXT_LOG_WARN, "%s: closing the device failed", device->name);
-	free(device);
-}
-
-/* A library that was refused looks elsewhere and then says "not there": ask the file itself. */
-static int open_error(const struct ibv_device *from, int rc)
-{
-	char path[sizeof("/dev/infiniband/") + sizeof(from->dev_name)];
-
-	snprintf(path, sizeof(path), "/dev/infiniband/%.*s", (int)sizeof(from->dev_name) - 1,
-		 from->dev_name);
-	if (rc == -ENOENT && faccessat(AT_FDCWD, path, R_OK | W_OK, AT_EACCESS) != 0 &&
-	    errno == EACCES)
-		return -EACCES;
-	return rc;
-}
-
-static void explain_open(const char *name, int rc)
-{
-	const char *hint = "";
-
-	if (rc == -EACCES || rc == -EPERM)
-		hint = "; this user may not open /dev/infiniband/uverbs*: allow it (udev rule, "
-		       "group, or in a container --device=/dev/infiniband and the device cgroup)";
-	else if (rc == -ENOENT || rc == -ENODEV || rc == -ENXIO)
-		hint = "; /dev/infiniband/uverbs* is not there: pass it into the container, load "
-		       "ib_uverbs";
-	else if (rc == -ENOMEM)
-		hint = "; raise the limit of pinned memory (ulimit -l unlimited)";
-	SXT_LOG(SXT_LOG_WARN, "HCA %s is left out: opening it: %s%s", name, sxt_strerror(rc), hint);
-}
-
-/* @below: of the HCA's folder. @out: "" when it is not there. */
-static void read_place(const struct sxt_device *device, const char *below, char out[256])
-{
-	char path[128];
-	char real[256];
-
-	snprintf(path, sizeof(path), "/sys/class/infiniband/%s/%s", device->name, below);
-	if (sxt_sysfs_real_path(device->ib->config->sysroot, path, real, sizeof(real)) == 0)
-		memcpy(out, real, sizeof(real));
-}
-
-/* Events are read by the watcher until there are none, so reading must not block. */
-static void unblock_events(const struct ibv_context *context)
-{
-	int flags = context->async_fd >= 0 ? fcntl(context->async_fd, F_GETFL) : -1;
-
-	if (flags >= 0 && fcntl(context->async_fd, F_SETFL, flags | O_NONBLOCK) != 0)
-		SXT_LOG(SXT_LOG_WARN, "async events of an HCA stay blocking: %m");
-}
-
-/* A device that cannot be opened is no error either: *out is then NULL. */
-static int open_device(struct sxt_ib *ib, struct ibv_device *from, struct sxt_device **out)
-{
-	struct sxt_device *device = calloc(1, sizeof(*device));
-	int rc;
-
-	if (device == NULL)
-		return -ENOMEM;
-	device->ib = ib;
-	device->verbs = ib->verbs;
-	device->guid = be64toh(ib->verbs->get_device_guid(from));
-	snprintf(device->name, sizeof(device->name), "%s", ib->verbs->get_device_name(from));
-	rc = sxt_verbs_open_device(ib->verbs, from, &device->context);
-	if (rc == 0)
-		rc = sxt_verbs_query_device(ib->verbs, device->context, &device->attr);
-	if (rc == 0)
-		rc = sxt_verbs_alloc_pd(ib->verbs, device->context, &device->pd);
-	if (rc != 0) {
-		explain_open(device->name, open_error(from, rc));
-		close_device(device);
-		*out = NULL;
-		return 0;
-	}
-	unblock_events(device->context);
-	read_place(device, "device", device->pci_path);
-	read_place(device, "device/physfn", device->pf_path);
-	*out = device;
-	return 0;
-}
-
-/* Only what runs reliable connections over IB verbs; says so otherwise. */
-static bool is_usable_transport(const struct sxt_ib *ib, struct ibv_device *from)
-{
-	const char *name = ib->verbs->get_device_name(from);
-
-	if (from->transport_type == IBV_TRANSPORT_IB)
-		return true;
-	SXT_LOG(SXT_LOG_INFO,
-		"HCA %s is left out: %s, which has no reliable connections with "
-		"immediate data",
-		name,
-		from->transport_type == IBV_TRANSPORT_IWARP ? "it speaks iWARP"
-							    : "it is no InfiniBand or RoCE device "
-							      "(EFA, usNIC)");
-	return false;
-}
-
-static int add_device(struct sxt_ib *ib, struct ibv_device *from)
-{
+	struct sxt_ib *ib = listing->ib;
 	struct sxt_device *device = NULL;
-	int rc;
+	int rc = 0;
 
-	if (!is_usable_transport(ib, from))
-		return 0;
-	rc = open_device(ib, from, &device);
-	if (rc != 0 || device == NULL)
+	if (sxt_device_is_usable(ib, from))
+		rc = sxt_device_open(ib, from, &device);
+	if (rc == 0 && device == NULL)
+		return add_seen(listing, ib->verbs->get_device_name(from), 0);
+	if (rc != 0)
 		return rc;
 	sxt_list_append(&ib->devices, &device->node);
 	for (unsigned int num = 1; num <= device->attr.phys_port_cnt && rc == 0; num++)
-		rc = add_port(ib, device, (uint8_t)num);
+		rc = add_port(listing, device, (uint8_t)num);
 	return rc;
 }
 
-static int compare_ports(const void *left, const void *right)
+static void drop(struct listing *listing, uint32_t at, enum sxt_log_level level, const char *why)
 {
-	const struct sxt_port *a = *(struct sxt_port *const *)left;
-	const struct sxt_port *b = *(struct sxt_port *const *)right;
+	struct entry *entry = &listing->entries[at];
+
+	left_out(listing->ib, level, entry->port->device->name, entry->port->num, why);
+	sxt_port_gids_fini(&entry->found.gids);
+	free_port(entry->port);
+	listing->cnt--;
+	memmove(entry, entry + 1, (listing->cnt - at) * sizeof(*entry));
+}
+
+/* The ports of one link layer. */
+struct share {
+	uint32_t cnt;
+	uint64_t mbps;
+};
+
+static struct share share_of(const struct listing *listing, uint8_t link_layer)
+{
+	struct share share = {0};
+
+	for (uint32_t i = 0; i < listing->cnt; i++) {
+		const struct sxt_port *port = listing->entries[i].port;
+
+		if (port->link_layer != link_layer)
+			continue;
+		share.cnt++;
+		share.mbps += port->speed_mbps;
+	}
+	return share;
+}
+
+/* InfiniBand and RoCE cannot talk, and NCCL joins whatever it is given. Who names ports knows. */
+static void drop_minority(struct listing *listing)
+{
+	struct share ib = share_of(listing, IBV_LINK_LAYER_INFINIBAND);
+	struct share roce = share_of(listing, IBV_LINK_LAYER_ETHERNET);
+	bool keeps_ib = ib.cnt != roce.cnt ? ib.cnt > roce.cnt : ib.mbps >= roce.mbps;
+	char why[256];
+
+	if (ib.cnt == 0 || roce.cnt == 0 || (listing->hcas.cnt > 0 && !listing->hcas.excludes))
+		return;
+	snprintf(why, sizeof(why),
+		 "it is %s, and most ports here (%u of %u, %llu Gb/s) are %s, which it cannot talk "
+		 "to; name ports in NCCL_IB_HCA to choose them yourself",
+		 keeps_ib ? "RoCE" : "InfiniBand", keeps_ib ? ib.cnt : roce.cnt, listing->cnt,
+		 (unsigned long long)(keeps_ib ? ib.mbps : roce.mbps) / 1000,
+		 keeps_ib ? "InfiniBand" : "RoCE");
+	for (uint32_t i = listing->cnt; i-- > 0;) {
+		if ((listing->entries[i].port->link_layer == IBV_LINK_LAYER_INFINIBAND) != keeps_ib)
+			drop(listing, i, SXT_LOG_WARN, why);
+	}
+}
+
+/* Storage and management ports slow a ring down to their speed. */
+static void drop_slow(struct listing *listing)
+{
+	bool is_asked = listing->ib->config->skip_slow_ports != 0;
+	uint32_t fastest = 0;
+	char why[160];
+
+	for (uint32_t i = 0; i < listing->cnt; i++) {
+		if (listing->entries[i].port->speed_mbps > fastest)
+			fastest = listing->entries[i].port->speed_mbps;
+	}
+	for (uint32_t i = listing->cnt; i-- > 0;) {
+		const struct sxt_port *port = listing->entries[i].port;
+		uint32_t mbps = port->speed_mbps;
+
+		if (mbps == 0 || mbps >= fastest / 2)
+			continue;
+		snprintf(why, sizeof(why), "its %u Gb/s are less than half of the fastest's %u",
+			 mbps / 1000, fastest / 1000);
+		if (is_asked)
+			drop(listing, i, SXT_LOG_INFO, why);
+		else
+			SXT_LOG(SXT_LOG_INFO,
+				"port %s:%u: %s; SEXTANT_SKIP_SLOW_PORTS=1 would leave it out",
+				port->device->name, port->num, why);
+	}
+}
+
+static int compare_entries(const void *left, const void *right)
+{
+	const struct sxt_port *a = ((const struct entry *)left)->port;
+	const struct sxt_port *b = ((const struct entry *)right)->port;
 	int order = strcmp(a->device->pci_path, b->device->pci_path);
 
 	if (order == 0)
@@ -320,40 +299,82 @@ static int compare_ports(const void *left, const void *right)
 	return order != 0 ? order : (int)a->num - (int)b->num;
 }
 
-static int open_all(struct sxt_ib *ib, struct ibv_device **list, int cnt)
+/* The ports become the transport's. */
+static int hand_over(struct listing *listing)
 {
-	int rc = 0;
+	struct sxt_ib *ib = listing->ib;
 
-	for (int i = 0; i < cnt && rc == 0; i++)
-		rc = add_device(ib, list[i]);
-	if (rc != 0) {
-		SXT_LOG(SXT_LOG_ERROR, "opening the HCAs: %s", sxt_strerror(rc));
-		return rc;
-	}
-	if (ib->ports_cnt == 0) {
-		SXT_LOG(SXT_LOG_ERROR, "none of %d HCAs has a port that can be used%s%s", cnt,
-			ib->left_out[0] != '\0' ? ": " : "; the warnings before this one say why",
-			ib->left_out);
-		return -ENODEV;
-	}
+	ib->ports = calloc(listing->cnt, sizeof(*ib->ports));
+	if (ib->ports == NULL)
+		return -ENOMEM;
 	if (ib->config->ib_device_pci_order != 0)
-		qsort(ib->ports, (size_t)ib->ports_cnt, sizeof(struct sxt_port *), compare_ports);
+		qsort(listing->entries, listing->cnt, sizeof(*listing->entries), compare_entries);
+	for (uint32_t i = 0; i < listing->cnt; i++) {
+		struct entry *entry = &listing->entries[i];
+
+		announce(entry->port, &entry->found);
+		sxt_place_remember(entry->port, &entry->found);
+		ib->ports[ib->ports_cnt++] = entry->port;
+		entry->port = NULL;
+	}
 	return 0;
+}
+
+static int choose(struct listing *listing, int devices_cnt)
+{
+	struct sxt_ib *ib = listing->ib;
+
+	listing->bad_cnt += sxt_hca_check(&listing->hcas, listing->seen, listing->seen_cnt);
+	if (listing->bad_cnt > 0 && ib->config->strict != 0) {
+		SXT_LOG(SXT_LOG_ERROR,
+			"%d bad setting(s) and SEXTANT_STRICT=1: not starting. Correct what the "
+			"lines above name, or unset SEXTANT_STRICT.",
+			listing->bad_cnt);
+		return -EINVAL;
+	}
+	drop_minority(listing);
+	drop_slow(listing);
+	if (listing->cnt > 0)
+		return hand_over(listing);
+	SXT_LOG(SXT_LOG_ERROR, "none of %d HCAs has a port that can be used%s%s", devices_cnt,
+		ib->left_out[0] != '\0' ? ": " : "; the warnings before this one say why",
+		ib->left_out);
+	return -ENODEV;
+}
+
+static void finish(struct listing *listing)
+{
+	for (uint32_t i = 0; i < listing->cnt; i++) {
+		sxt_port_gids_fini(&listing->entries[i].found.gids);
+		free_port(listing->entries[i].port);
+	}
+	free(listing->entries);
+	free(listing->seen);
+	sxt_hca_fini(&listing->hcas);
+}
+
+static int list_all(struct listing *listing, struct ibv_device **list, int cnt)
+{
+	int hca_bad_cnt = 0;
+	int rc = sxt_hca_parse(listing->ib->config->ib_hca, &listing->hcas, &hca_bad_cnt);
+
+	listing->bad_cnt = hca_bad_cnt;
+	listing->bad_cnt += sxt_gid_wishes_parse(listing->ib->config, &listing->ib->gid_wishes);
+	for (int i = 0; i < cnt && rc == 0; i++)
+		rc = add_device(listing, list[i]);
+	if (rc == 0)
+		rc = choose(listing, cnt);
+	if (rc == -ENOMEM)
+		SXT_LOG(SXT_LOG_ERROR, "listing the ports of the HCAs: %s", sxt_strerror(rc));
+	return rc;
 }
 
 int sxt_ports_open(struct sxt_ib *ib)
 {
+	struct listing listing = {.ib = ib};
 	struct ibv_device **list;
 	int cnt = 0;
-	int bad_cnt = sxt_gid_wishes_parse(ib->config, &ib->gid_wishes);
-	int rc;
-
-	if (bad_cnt > 0 && ib->config->strict != 0) {
-		SXT_LOG(SXT_LOG_ERROR, "%d bad setting(s) and SEXTANT_STRICT=1: not starting",
-			bad_cnt);
-		return -EINVAL;
-	}
-	rc = sxt_verbs_device_list(ib->verbs, &list, &cnt);
+	int rc = sxt_verbs_device_list(ib->verbs, &list, &cnt);
 
 	if (rc != 0) {
 		SXT_LOG(SXT_LOG_ERROR,
@@ -368,8 +389,9 @@ int sxt_ports_open(struct sxt_ib *ib)
 			"driver is loaded and that ibverbs-providers is installed");
 		rc = -ENODEV;
 	} else {
-		rc = open_all(ib, list, cnt);
+		rc = list_all(&listing, list, cnt);
 	}
+	finish(&listing);
 	ib->verbs->free_device_list(list);
 	return rc;
 }
@@ -380,12 +402,12 @@ void sxt_ports_close(struct sxt_ib *ib)
 	struct sxt_list *after;
 
 	for (int i = 0; i < ib->ports_cnt; i++)
-		free(ib->ports[i]);
+		free_port(ib->ports[i]);
 	free(ib->ports);
 	ib->ports = NULL;
 	ib->ports_cnt = 0;
 	sxt_list_for_each (node, after, &ib->devices) {
 		sxt_list_remove(node);
-		close_device(SXT_LIST_ENTRY(node, struct sxt_device, node));
+		sxt_device_close(SXT_LIST_ENTRY(node, struct sxt_device, node));
 	}
 }

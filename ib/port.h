@@ -9,11 +9,13 @@
 #include "ib/verbs.h"
 #include "ib/wire.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 struct sxt_ib;
 
-/* One HCA, constant after opening. */
+/* One HCA, constant after opening but for what the watcher notes. */
 struct sxt_device {
 	const struct sxt_ib *ib;
 	const struct sxt_verbs *verbs;
@@ -25,13 +27,36 @@ struct sxt_device {
 	char pci_path[256]; /* real path below /sys, "" when unknown */
 	char pf_path[256];  /* of a virtual function its physical function's, else "" */
 	struct sxt_list node;
+	/* Set by the watcher for good after DEVICE_FATAL; relaxed, it stands for nothing else. */
+	_Atomic uint32_t is_dead;
+	uint32_t unknown_events; /* the watcher's: kinds of event told once, one bit each */
 };
 
-/* One port offered to NCCL. The attributes are those at start; sxt_port_locate() reads afresh. */
+/* Where a port is reached, read at each connect. */
+struct sxt_port_place {
+	struct sxt_wire_path path; /* qpn, psn and epoch are the connection's to fill */
+	uint16_t gid_index;
+	bool grh_required;
+};
+
+/* A port as it was when it was last looked at. */
+struct sxt_port_seen {
+	struct sxt_port_place place;
+	uint32_t speed_mbps;
+	uint16_t sm_lid;
+	bool is_usable;
+};
+
+/*
+ * One port offered to NCCL. The attributes are those at start, which NCCL was told;
+ * sxt_port_locate() reads afresh.
+ */
 struct sxt_port {
 	struct sxt_device *device;
 	uint8_t num;
 	uint8_t link_layer;
+	int16_t rail; /* of NCCL_IB_HCA, -1 not said */
+	int16_t plane;
 	uint32_t speed_mbps;
 	uint32_t max_message_log2;
 	uint64_t max_message_bytes;
@@ -40,13 +65,8 @@ struct sxt_port {
 	/* Last PORT_ERR, 0 for never. The watcher writes it, the explanation of a fault reads it:
 	 * relaxed, it stands for nothing else. */
 	_Atomic uint64_t lost_ns;
-};
-
-/* Where a port is reached, read at each connect. */
-struct sxt_port_place {
-	struct sxt_wire_path path; /* qpn, psn and epoch are the connection's to fill */
-	uint16_t gid_index;
-	bool grh_required;
+	pthread_mutex_t seen_lock; /* of seen; leaf */
+	struct sxt_port_seen seen;
 };
 
 /**
@@ -65,12 +85,31 @@ SXT_MUST_CHECK int sxt_ports_open(struct sxt_ib *ib);
 void sxt_ports_close(struct sxt_ib *ib);
 
 /**
- * sxt_port_locate() - the port's address, MTU and limits as they are now.
- * @port: the port. @out: written on success.
+ * sxt_port_locate() - the port's address, MTU and limits as they are now. Logs what is no longer
+ * as it was.
+ * @port: the port. @out: written on success. Thread: any.
  * Path: slow, system calls. Return: 0, -ENETDOWN when the port is not active, -EADDRNOTAVAIL
- * when no GID can be used, or the error of a verb (logged).
+ * when no GID can be used, -ENODEV when the HCA failed, or the error of a verb (logged).
  */
-SXT_MUST_CHECK int sxt_port_locate(const struct sxt_port *port, struct sxt_port_place *out);
+SXT_MUST_CHECK int sxt_port_locate(struct sxt_port *port, struct sxt_port_place *out);
+
+/**
+ * sxt_port_reread() - look at a port after an event that says it changed, and log what did.
+ * @port: the port. Thread: any, the watcher does. Path: slow, system calls.
+ */
+void sxt_port_reread(struct sxt_port *port);
+
+/**
+ * sxt_port_seen_get() - the port as it was when it was last looked at.
+ * @port: the port. @out: written. Thread: any, takes a leaf lock.
+ */
+void sxt_port_seen_get(struct sxt_port *port, struct sxt_port_seen *out);
+
+/**
+ * sxt_port_is_dead() - did the port's HCA fail for good? Logged if so.
+ * @port: the port. @what: what is not possible, for the message. Thread: any. Return: true if so.
+ */
+bool sxt_port_is_dead(const struct sxt_port *port, const char *what);
 
 /* A port's GID table as it is now, in order of use. */
 struct sxt_port_gids {
@@ -103,8 +142,8 @@ void sxt_port_gids_fini(struct sxt_port_gids *gids);
  * @port: the port. @out: at most @most are written. @cnt_out: how many, at least 1.
  * Path: slow, system calls. Return: as sxt_port_locate().
  */
-SXT_MUST_CHECK int sxt_port_candidates(const struct sxt_port *port, struct sxt_gid *out,
-				       uint32_t most, uint32_t *cnt_out);
+SXT_MUST_CHECK int sxt_port_candidates(struct sxt_port *port, struct sxt_gid *out, uint32_t most,
+				       uint32_t *cnt_out);
 
 /**
  * sxt_port_locate_at() - as sxt_port_locate(), at one of its addresses instead of the best one.
@@ -112,7 +151,7 @@ SXT_MUST_CHECK int sxt_port_candidates(const struct sxt_port *port, struct sxt_g
  * @out: written on success.
  * Return: as sxt_port_locate(), -EADDRNOTAVAIL when the port no longer has the address.
  */
-SXT_MUST_CHECK int sxt_port_locate_at(const struct sxt_port *port, const struct sxt_gid *gid,
+SXT_MUST_CHECK int sxt_port_locate_at(struct sxt_port *port, const struct sxt_gid *gid,
 				      struct sxt_port_place *out);
 
 #endif

@@ -29,6 +29,7 @@ static const struct sxt_dl_symbol symbols[] = {
 	ROW(close_device, "ibv_close_device", "IBVERBS_1.1"),
 	ROW(query_device, "ibv_query_device", "IBVERBS_1.1"),
 	ROW(query_port, "ibv_query_port", "IBVERBS_1.1"),
+	OPT(query_port_speed, "ibv_query_port_speed", "IBVERBS_1.16"),
 	ROW(query_gid, "ibv_query_gid", "IBVERBS_1.1"),
 	OPT(query_gid_ex, "_ibv_query_gid_ex", "IBVERBS_1.11"),
 	OPT(query_gid_table, "_ibv_query_gid_table", "IBVERBS_1.11"),
@@ -168,6 +169,23 @@ int sxt_verbs_query_port(const struct sxt_verbs *verbs, struct ibv_context *cont
 	rc = error_of_int(result);
 	if (rc == 0)
 		*out = attr;
+	return rc;
+}
+
+int sxt_verbs_query_port_speed(const struct sxt_verbs *verbs, struct ibv_context *context,
+			       uint8_t port, uint32_t *mbps_out)
+{
+	uint64_t speed_100mbps = 0;
+	int rc;
+
+	if (verbs->query_port_speed == NULL)
+		return -EOPNOTSUPP;
+	errno = 0;
+	rc = error_of_int(verbs->query_port_speed(context, port, &speed_100mbps));
+	if (rc == 0 && speed_100mbps > UINT32_MAX / 100)
+		rc = -ERANGE;
+	if (rc == 0)
+		*mbps_out = (uint32_t)speed_100mbps * 100;
 	return rc;
 }
 

@@ -25,6 +25,8 @@ struct sxt_verbs {
 	int (*close_device)(struct ibv_context *context);
 	int (*query_device)(struct ibv_context *context, struct ibv_device_attr *attr);
 	int (*query_port)(struct ibv_context *context, uint8_t port, struct ibv_port_attr *attr);
+	int (*query_port_speed)(struct ibv_context *context, uint32_t port,
+				uint64_t *speed_100mbps); /* optional */
 	int (*query_gid)(struct ibv_context *context, uint8_t port, int index, union ibv_gid *gid);
 	int (*query_gid_ex)(struct ibv_context *context, uint32_t port, uint32_t index,
 			    struct ibv_gid_entry *entry, uint32_t flags,
@@ -97,6 +99,15 @@ SXT_MUST_CHECK int sxt_verbs_query_device(const struct sxt_verbs *verbs,
  */
 SXT_MUST_CHECK int sxt_verbs_query_port(const struct sxt_verbs *verbs, struct ibv_context *context,
 					uint8_t port, struct ibv_port_attr *out);
+
+/**
+ * sxt_verbs_query_port_speed() - a port's effective speed, where the library can tell.
+ * @verbs: the table. @context: an open device. @port: 1 and up. @mbps_out: written on success.
+ * Return: 0, -EOPNOTSUPP where the library is too old, -ERANGE, or the negative errno.
+ */
+SXT_MUST_CHECK int sxt_verbs_query_port_speed(const struct sxt_verbs *verbs,
+					      struct ibv_context *context, uint8_t port,
+					      uint32_t *mbps_out);
 
 /**
  * sxt_verbs_query_gid() - one entry of a port's GID table.

@@ -6,7 +6,7 @@
 #include "core/log.h"
 #include "core/status.h"
 #include "core/sys.h"
-#include "ib/conn.h"
+#include "ib/events.h"
 #include "ib/port.h"
 #include "ib/process.h"
 #include "ib/side.h"
@@ -217,132 +217,6 @@ static struct sxt_device *find_device(const struct sxt_watcher *watcher, uint64_
 	return NULL;
 }
 
-/* What an event is about, apart from one queue pair. */
-struct event_scope {
-	const struct sxt_device *device;
-	const struct ibv_cq *cq; /* NULL: all of the device */
-};
-
-/* Does a fatal event end the connections it is about? */
-static bool is_returned(const struct sxt_device *device)
-{
-	return device->ib->config->ib_return_async_events != 0;
-}
-
-/* The end of a line that tells of such an event. */
-static const char *if_only_logged(const struct sxt_device *device)
-{
-	return is_returned(device) ? "" : "; its connections go on (NCCL_IB_RETURN_ASYNC_EVENTS=0)";
-}
-
-static bool is_touched(const struct sxt_conn *conn, const struct event_scope *scope)
-{
-	for (uint32_t i = 0; i < conn->paths_cnt; i++) {
-		const struct sxt_path *path = &conn->paths[i];
-
-		if (path->port->device == scope->device &&
-		    (scope->cq == NULL || path->cq->cq == scope->cq))
-			return true;
-	}
-	return false;
-}
-
-static void fail_conns(struct sxt_watcher *watcher, const struct event_scope *scope, int error)
-{
-	struct sxt_list *side_node;
-	struct sxt_list *side_after;
-	struct sxt_list *node;
-	struct sxt_list *after;
-
-	if (!is_returned(scope->device))
-		return;
-	sxt_list_for_each (side_node, side_after, &watcher->sides) {
-		struct sxt_side *side = SXT_LIST_ENTRY(side_node, struct sxt_side, node);
-
-		sxt_list_for_each (node, after, &side->conns) {
-			struct sxt_conn *conn = SXT_LIST_ENTRY(node, struct sxt_conn, side_node);
-
-			if (is_touched(conn, scope))
-				sxt_side_note_failed(conn, error);
-		}
-	}
-}
-
-/* The queue pair lives until its event is acknowledged, and its connection longer than it. */
-static void on_qp_event(const struct sxt_device *device, const struct ibv_async_event *event)
-{
-	struct sxt_conn *conn = event->element.qp->qp_context;
-
-	SXT_LOG(SXT_LOG_ERROR, "qp 0x%x on %s: %s%s", event->element.qp->qp_num, device->name,
-		device->verbs->event_type_str(event->event_type), if_only_logged(device));
-	if (conn != NULL && is_returned(device))
-		sxt_side_note_failed(conn, -EREMOTEIO);
-}
-
-static struct sxt_port *find_port(const struct sxt_device *device, int num)
-{
-	for (int i = 0; i < device->ib->ports_cnt; i++) {
-		if (device->ib->ports[i]->device == device && device->ib->ports[i]->num == num)
-			return device->ib->ports[i];
-	}
-	return NULL;
-}
-
-static void on_port_event(const struct sxt_device *device, const struct ibv_async_event *event)
-{
-	bool is_bad = event->event_type == IBV_EVENT_PORT_ERR;
-	struct sxt_port *port = find_port(device, event->element.port_num);
-
-	/* Left out: what happens to it is nobody's trouble here. */
-	if (port == NULL)
-		return;
-	if (is_bad)
-		atomic_store_explicit(&port->lost_ns, device->ib->sys->now_ns(),
-				      memory_order_relaxed);
-	SXT_LOG(is_bad ? SXT_LOG_WARN : SXT_LOG_INFO, "port %s:%d: %s%s", device->name,
-		event->element.port_num, device->verbs->event_type_str(event->event_type),
-		is_bad ? "; its connections wait for it as long as their retries last "
-			 "(NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT)"
-		       : "");
-}
-
-static void on_async_event(struct sxt_watcher *watcher, const struct sxt_device *device,
-			   const struct ibv_async_event *event)
-{
-	struct event_scope scope = {.device = device};
-
-	switch (event->event_type) {
-	case IBV_EVENT_QP_FATAL:
-	case IBV_EVENT_QP_REQ_ERR:
-	case IBV_EVENT_QP_ACCESS_ERR:
-	case IBV_EVENT_PATH_MIG_ERR:
-		on_qp_event(device, event);
-		break;
-	case IBV_EVENT_CQ_ERR:
-		scope.cq = event->element.cq;
-		SXT_LOG(SXT_LOG_ERROR, "a completion queue of %s overran or failed%s", device->name,
-			if_only_logged(device));
-		fail_conns(watcher, &scope, -EIO);
-		break;
-	case IBV_EVENT_DEVICE_FATAL:
-		SXT_LOG(SXT_LOG_ERROR, "HCA %s failed (device fatal event); see the kernel's log%s",
-			device->name, if_only_logged(device));
-		fail_conns(watcher, &scope, -ENODEV);
-		break;
-	case IBV_EVENT_PORT_ACTIVE:
-	case IBV_EVENT_PORT_ERR:
-	case IBV_EVENT_LID_CHANGE:
-	case IBV_EVENT_PKEY_CHANGE:
-	case IBV_EVENT_SM_CHANGE:
-	case IBV_EVENT_GID_CHANGE:
-	case IBV_EVENT_CLIENT_REREGISTER:
-		on_port_event(device, event);
-		break;
-	default: /* COMM_EST, LAST_WQE_REACHED and the like: in the ordinary course */
-		break;
-	}
-}
-
 /* A descriptor that only ever fails would keep the watcher awake. */
 static void forget_device(const struct sxt_watcher *watcher, const struct sxt_device *device,
 			  int rc)
@@ -357,20 +231,11 @@ static void forget_device(const struct sxt_watcher *watcher, const struct sxt_de
 
 static void on_device(struct sxt_watcher *watcher, uint64_t place)
 {
-	const struct sxt_device *device = find_device(watcher, place);
-	struct ibv_async_event event;
-	int rc;
+	struct sxt_device *device = find_device(watcher, place);
+	int rc = device != NULL ? sxt_events_drain(watcher, device) : 0;
 
-	if (device == NULL)
-		return;
-	/* One at a time: epoll says so again while there are more. */
-	rc = sxt_verbs_get_event(device->verbs, device->context, &event);
-	if (rc == 0) {
-		on_async_event(watcher, device, &event);
-		device->verbs->ack_async_event(&event);
-	} else if (rc != -EAGAIN && rc != -EINTR) {
+	if (rc != 0)
 		forget_device(watcher, device, rc);
-	}
 }
 
 static void on_event(struct sxt_watcher *watcher, const struct epoll_event *event)

@@ -210,8 +210,8 @@ ncclResult_t sxt_net_properties(int dev, struct nccl_net_props_v12 *props)
 		.maxP2pBytes = nic.max_message_bytes,
 		.maxCollBytes = nic.max_message_bytes,
 		.maxMultiRequestSize = 1,
-		.railId = NCCL_NET_UNDEFINED,
-		.planeId = NCCL_NET_UNDEFINED,
+		.railId = (int16_t)(nic.rail >= 0 ? nic.rail : NCCL_NET_UNDEFINED),
+		.planeId = (int16_t)(nic.plane >= 0 ? nic.plane : NCCL_NET_UNDEFINED),
 	};
 	memcpy(props->vProps.devs, nic.devs, sizeof(props->vProps.devs));
 	return ncclSuccess;

@@ -70,6 +70,14 @@ int rig_logged(const char *text)
 	return cnt;
 }
 
+void rig_forget(void)
+{
+	pthread_mutex_lock(&log_lock);
+	memset(log_text, 0, sizeof(log_text));
+	log_used = 0;
+	pthread_mutex_unlock(&log_lock);
+}
+
 static int count_fds(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -86,8 +94,7 @@ int rig_setup(void **state)
 {
 	(void)state;
 	memset(&rig, 0, sizeof(rig));
-	memset(log_text, 0, sizeof(log_text));
-	log_used = 0;
+	rig_forget();
 	sxt_log_set_sink(sink);
 	rig.fds_before = count_fds();
 	assert_int_equal(setenv("NCCL_SOCKET_IFNAME", "=lo", 1), 0);

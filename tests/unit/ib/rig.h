@@ -69,6 +69,11 @@ void rig_advance(uint64_t ns);
  */
 int rig_logged(const char *text);
 
+/**
+ * rig_forget() - begin the kept log anew.
+ */
+void rig_forget(void);
+
 /* One connection being made between two transports. */
 struct rig_link {
 	struct sxt_ib *from;

@@ -233,6 +233,7 @@ static void infiniband_and_roce_stay_apart(void **state)
 
 	(void)state;
 	machine.infiniband = 2;
+	rig_set(&rig.config.ib_hca, "fake"); /* who names them gets both kinds */
 	start();
 	expect_apart(devs, 3, "fake_0 and fake_2 cannot be merged: one is InfiniBand, the other");
 }

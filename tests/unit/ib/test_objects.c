@@ -497,6 +497,17 @@ static void async_events_leave_notes_and_are_acknowledged(void **state)
 	rig_listen(&link, rig.ibs[0], rig.ibs[0], NULL);
 	rig_join(&link);
 	raise_event(IBV_EVENT_COMM_EST);
+	raise_event(IBV_EVENT_SQ_DRAINED);
+	raise_event(IBV_EVENT_QP_LAST_WQE_REACHED);
+	assert_int_equal(rig_logged("async event"), 0);
+	raise_event(IBV_EVENT_SRQ_ERR);
+	assert_int_equal(rig_logged("\n1 HCA fake_0: "), 1);
+	assert_int_equal(rig_logged("no shared receive queue: a bug of Sextant"), 1);
+	raise_event(IBV_EVENT_WQ_FATAL);
+	raise_event(IBV_EVENT_WQ_FATAL);
+	raise_event((enum ibv_event_type)77);
+	assert_int_equal(rig_logged("\n2 HCA fake_0: async event 19 "), 1);
+	assert_int_equal(rig_logged("\n2 HCA fake_0: async event 77 "), 1);
 	seen.event.element.port_num = 1;
 	raise_event(IBV_EVENT_PORT_ERR);
 	assert_int_equal(rig_logged("\n1 port fake_0:1: "), 1);
@@ -512,7 +523,7 @@ static void async_events_leave_notes_and_are_acknowledged(void **state)
 	assert_int_equal(link.send->notes, SXT_NOTE_FAILED);
 	assert_int_equal(link.send->note_error, -EREMOTEIO);
 	assert_int_equal(link.recv->notes, 0);
-	assert_int_equal(seen.acked_cnt, 5);
+	assert_int_equal(seen.acked_cnt, 11);
 	sxt_conn_close(link.send);
 	sxt_conn_close(link.recv);
 	close(port->device->context->async_fd);
@@ -544,6 +555,26 @@ static void a_broken_event_descriptor_is_told_once(void **state)
 	port->device->context->async_fd = -1;
 }
 
+/* The first device is dead, the second is not, and NCCL still finds both. */
+static void expect_refused_at_once(void)
+{
+	struct sxt_nic_props props;
+	struct sxt_wire_handle handle;
+	struct sxt_listener *listener;
+	struct sxt_conn *conn = NULL;
+
+	assert_int_equal(sxt_ib_nics_cnt(rig.ibs[0]), 2);
+	assert_int_equal(sxt_ib_nic_props(rig.ibs[0], 0, &props), 0);
+	assert_int_equal(sxt_listen(rig.ibs[0], NULL, 0, &handle, &listener), -ENODEV);
+	assert_int_equal(rig_logged("0 listen: HCA fake_0 failed for good (device fatal event)"),
+			 1);
+	assert_int_equal(sxt_listen(rig.ibs[0], NULL, 1, &handle, &listener), 0);
+	assert_int_equal(sxt_connect(rig.ibs[0], NULL, 0, -1, &handle, &conn), -ENODEV);
+	assert_null(conn);
+	assert_int_equal(rig_logged("0 connect: HCA fake_0 failed for good"), 1);
+	sxt_listener_close(listener);
+}
+
 static void a_lost_device_or_cq_fails_what_hangs_on_it(void **state)
 {
 	struct rig_link link;
@@ -561,6 +592,7 @@ static void a_lost_device_or_cq_fails_what_hangs_on_it(void **state)
 		sxt_conn_close(link.send);
 		sxt_conn_close(link.recv);
 	}
+	expect_refused_at_once();
 	close(port->device->context->async_fd);
 	port->device->context->async_fd = -1;
 }

@@ -90,6 +90,8 @@ int sxt_ib_nic_props(struct sxt_ib *ib, int dev, struct sxt_nic_props *out)
 		.guid = 0x1122334455667788ull,
 		.speed_mbps = 400000,
 		.port = 2,
+		.rail = dev == 2 ? 5 : -1,
+		.plane = dev == 2 ? 1 : -1,
 		.devs_cnt = dev == 3 ? 8 : 1,
 		.devs = {dev == 3 ? 10 : dev, 11, 12, 13, 14, 15, 16, 17},
 		.max_conns = 65536,
@@ -333,6 +335,9 @@ static void properties_are_whole_in_every_version(void **state)
 	assert_int_equal(v12.maxMultiRequestSize, 1);
 	assert_int_equal(v12.railId, -1);
 	assert_int_equal(v12.planeId, -1);
+	assert_int_equal(ncclNetPlugin_v12.getProperties(2, &v12), ncclSuccess);
+	assert_int_equal(v12.railId, 5);
+	assert_int_equal(v12.planeId, 1);
 	assert_int_equal(ncclNetPlugin_v12.getProperties(4, &v12), ncclInvalidArgument);
 }
 
