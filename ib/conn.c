@@ -74,8 +74,8 @@ static struct sxt_request *requests_create(struct sxt_conn *conn, uint32_t cnt, 
 			.cnt = 1,
 			.index = (uint8_t)i,
 			.imm = SXT_IMM_LAST,
-			.sent.wr_id = (uint64_t)SXT_WR_SEND << SXT_WR_KIND_SHIFT |
-				      (uint64_t)sxt_wr_send_index(i, 1) << SXT_WR_INDEX_SHIFT,
+			.sent.wr_id = (uint64_t)sxt_wr_send_index(i, 1) << SXT_WR_INDEX_SHIFT |
+				      SXT_WR_SEND,
 		};
 		requests[i].next = i + 1 < free_cnt ? &requests[i + 1] : NULL;
 	}
@@ -172,7 +172,8 @@ static int slot_take(struct sxt_conn *conn)
 	generation = (uint16_t)atomic_fetch_add_explicit(&uses, 1, memory_order_relaxed);
 	/* Whoever drains compares it. */
 	sxt_context_own(conn->ctx);
-	conn->wr_tail = (uint64_t)generation << SXT_WR_GENERATION_SHIFT | conn->slot;
+	conn->wr_tail = (uint64_t)generation << SXT_WR_GENERATION_SHIFT |
+			(uint64_t)conn->slot << SXT_WR_SLOT_SHIFT;
 	sxt_context_disown(conn->ctx);
 	return 0;
 }
@@ -438,10 +439,10 @@ static uint64_t recv_taken(const struct sxt_recv_end *end)
 		const struct sxt_request *request = &end->requests[i];
 		uint64_t position;
 
-		if (request->open == 0)
+		if (sxt_request_waits(request) == 0)
 			continue;
-		position =
-			request->position - request->cnt + (uint32_t)__builtin_ctz(request->open);
+		position = request->position - request->cnt +
+			   (uint32_t)__builtin_ctz(sxt_request_waits(request));
 		if (position < taken)
 			taken = position;
 	}

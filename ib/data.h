@@ -54,14 +54,18 @@
 /* Entries posted without asking for proof of consumption before an optional one asks. */
 #define SXT_CREDIT_EVERY (SXT_RING_ENTRIES / 4)
 
-/* wr_id = kind:8 index:16 generation:16 path:8 slot:16, most significant first. */
-#define SXT_WR_KIND_SHIFT       56
-#define SXT_WR_INDEX_SHIFT      40
-#define SXT_WR_GENERATION_SHIFT 24
-#define SXT_WR_PATH_SHIFT       16
+/*
+ * wr_id = index:16 generation:16 path:8 slot:16 kind:8, most significant first: without the index,
+ * one comparison tells both the path and the kind.
+ */
+#define SXT_WR_INDEX_SHIFT      48
+#define SXT_WR_GENERATION_SHIFT 32
+#define SXT_WR_PATH_SHIFT       24
 #define SXT_WR_PATH_MASK        0xffu
+#define SXT_WR_SLOT_SHIFT       8
 #define SXT_WR_SLOT_MASK        0xffffu
-#define SXT_WR_USE_MASK         0xffff00ffffull /* generation and slot: whose it is */
+#define SXT_WR_KIND_MASK        0xffu
+#define SXT_WR_USE_MASK         0xffff00ffff00ull /* generation and slot: whose it is */
 
 enum sxt_wr_kind {
 	SXT_WR_SEND = 1, /* a message's last on its path; index: sxt_wr_send_index() */
@@ -74,8 +78,7 @@ enum sxt_wr_kind {
 
 static inline uint64_t sxt_wr_id(const struct sxt_path *path, enum sxt_wr_kind kind, uint32_t index)
 {
-	return (uint64_t)kind << SXT_WR_KIND_SHIFT | (uint64_t)index << SXT_WR_INDEX_SHIFT |
-	       path->wr_tail;
+	return (uint64_t)index << SXT_WR_INDEX_SHIFT | path->wr_tail | (uint64_t)kind;
 }
 
 static inline bool sxt_wr_is_of(const struct sxt_conn *conn, uint64_t wr_id)
@@ -85,7 +88,12 @@ static inline bool sxt_wr_is_of(const struct sxt_conn *conn, uint64_t wr_id)
 
 static inline uint32_t sxt_wr_index(uint64_t wr_id)
 {
-	return wr_id >> SXT_WR_INDEX_SHIFT & 0xffffu;
+	return (uint32_t)(wr_id >> SXT_WR_INDEX_SHIFT);
+}
+
+static inline enum sxt_wr_kind sxt_wr_kind(uint64_t wr_id)
+{
+	return (enum sxt_wr_kind)(wr_id & SXT_WR_KIND_MASK);
 }
 
 /* Of a message's writes on one path: the request, and the send-queue entries they take. */
@@ -120,18 +128,19 @@ _Static_assert(SXT_CTS_WANT_IMM >> SXT_REQ_CTS_SHIFT == SXT_REQ_IMM &&
 /*
  * One line, so that starting and finishing touch one.
  *
- * Receives: a place of the group that is whole has no bit in open. One whose bit is in fresh too
- * was granted a single write and nothing came yet: the immediate that ends in imm completes it at
- * once. What comes in several, or as a size record, is counted in the end's members.
+ * Receives: a place of the group whose message is not whole has its bit in fresh or in open. In
+ * fresh it was granted a single write and nothing came yet: the immediate that ends in imm
+ * completes it at once. What comes in several, or as a size record, is open and counted in the
+ * end's members.
  */
 struct sxt_request {
 	struct sxt_conn *conn;
 	_Atomic uint8_t done; /* released by who drains, acquired by test */
-	uint8_t open;         /* receive: bit per member not whole; send: paths not acknowledged */
+	uint8_t index;        /* in the end's table */
+	uint8_t fresh;        /* receive: see above */
+	uint8_t open;         /* receive: see above; send: paths not acknowledged */
 	uint8_t cnt;          /* sizes to report: members, 1 for a send */
 	uint8_t flags;        /* SXT_REQ_* */
-	uint8_t fresh;        /* receive: see above */
-	uint8_t index;        /* in the end's table */
 	uint16_t imm;         /* receive: generation and SXT_IMM_LAST, as an immediate ends */
 	union {
 		int sizes[SXT_RECVS_MAX];
@@ -162,7 +171,22 @@ static inline uint32_t sxt_request_generation(const struct sxt_request *request)
 	return (uint32_t)request->imm >> SXT_IMM_GEN_SHIFT;
 }
 
-/* What came of one message that is not fresh any more; by handle. */
+/* Places whose message is not whole. */
+static inline uint32_t sxt_request_waits(const struct sxt_request *request)
+{
+	return (uint32_t)request->fresh | request->open;
+}
+
+static inline bool sxt_request_is_whole(const struct sxt_request *request)
+{
+	uint16_t both;
+
+	memcpy(&both, (const char *)request + offsetof(struct sxt_request, fresh), sizeof(both));
+	return both == 0;
+}
+SXT_ASSERT_OFFSET(struct sxt_request, open, offsetof(struct sxt_request, fresh) + 1);
+
+/* What came of one message that is open; by handle. */
 struct sxt_member {
 	uint64_t chunks;  /* bit per chunk that came, SXT_CONN_CHUNKS_MAX of them */
 	uint64_t bytes;   /* arrived */
@@ -246,6 +270,7 @@ struct sxt_recv_end {
 	struct ibv_mr *records_mrs[SXT_PORTS_MAX];
 	struct ibv_mr *shadow_mrs[SXT_PORTS_MAX];
 	void *memory;
+	struct ibv_recv_wr receives[SXT_RECV_BATCH]; /* of the path they were posted on last */
 };
 SXT_ASSERT_LINE(struct sxt_recv_end, posted);
 SXT_ASSERT_LINE(struct sxt_recv_end, members);

@@ -195,7 +195,7 @@ static void fault_remember(struct sxt_conn *conn, const struct ibv_wc *wc)
 
 	fault->status = (uint8_t)wc->status;
 	fault->vendor = wc->vendor_err;
-	fault->wr_kind = (uint8_t)(wc->wr_id >> SXT_WR_KIND_SHIFT);
+	fault->wr_kind = (uint8_t)sxt_wr_kind(wc->wr_id);
 	fault->path = wc->wr_id >> SXT_WR_PATH_SHIFT & SXT_WR_PATH_MASK;
 	fault->worked = conn->paths[fault->path].worked;
 	fault->bytes = 0;
@@ -219,7 +219,7 @@ static void book(struct sxt_conn *conn, const struct ibv_wc *wc)
 {
 	struct sxt_path *path = &conn->paths[wc->wr_id >> SXT_WR_PATH_SHIFT & SXT_WR_PATH_MASK];
 
-	switch ((enum sxt_wr_kind)(wc->wr_id >> SXT_WR_KIND_SHIFT)) {
+	switch (sxt_wr_kind(wc->wr_id)) {
 	case SXT_WR_SEND:
 		path->sq_used -= sxt_wr_index(wc->wr_id) >> 8;
 		break;

@@ -193,8 +193,9 @@ SXT_MUST_CHECK int sxt_send(struct sxt_conn *conn, void *data, uint64_t bytes, u
 
 /* What sxt_send_look() found. */
 enum sxt_send_look {
-	SXT_SEND_WAIT,  /* nothing can be sent now */
-	SXT_SEND_PLAIN, /* a receive is there that takes it in one write */
+	SXT_SEND_WAIT,    /* nothing can be sent now */
+	SXT_SEND_PLAIN,   /* a receive is there that takes it in one write */
+	SXT_SEND_GROUPED, /* a grouped receive is there */
 	SXT_SEND_ANY
 };
 
@@ -203,7 +204,7 @@ enum sxt_send_look {
  * way of the many calls before the peer has posted.
  * @conn, @bytes, @tag, @mr: as for sxt_send().
  * Thread: the data path. Path: hot. Return: SXT_SEND_WAIT, as -EAGAIN of sxt_send(); after the
- * other two the caller has the connection and calls sxt_send_plain() or sxt_send_any() next.
+ * others the caller has the connection and calls the half of that name next.
  */
 SXT_MUST_CHECK enum sxt_send_look sxt_send_look(struct sxt_conn *conn, uint64_t bytes, uint32_t tag,
 						const struct sxt_mr *mr);
@@ -217,7 +218,15 @@ SXT_MUST_CHECK int sxt_send_plain(struct sxt_conn *conn, void *data, uint64_t by
 				  struct sxt_mr *mr, struct sxt_request **out);
 
 /**
- * sxt_send_any() - the second half after either.
+ * sxt_send_grouped() - the second half after SXT_SEND_GROUPED.
+ * @conn, @data, @bytes, @tag, @mr, @out: as for sxt_send().
+ * Thread: the data path. Path: hot. Return: as sxt_send().
+ */
+SXT_MUST_CHECK int sxt_send_grouped(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag,
+				    struct sxt_mr *mr, struct sxt_request **out);
+
+/**
+ * sxt_send_any() - the second half after any of them.
  * @conn, @data, @bytes, @tag, @mr, @out: as for sxt_send().
  * Thread: the data path. Path: hot. Return: as sxt_send().
  */
@@ -250,5 +259,20 @@ SXT_MUST_CHECK int sxt_recv(struct sxt_conn *conn, const struct sxt_recv_spec *s
  * Thread: the data path. Path: hot. Return: 0, or the connection's error.
  */
 SXT_MUST_CHECK int sxt_test(struct sxt_request *request, bool *done_out, int *sizes);
+
+/**
+ * sxt_test_done() - the first half of sxt_test(), for a caller that keeps the second one out of its
+ * way: many requests are done before they are asked about.
+ * @request, @sizes: as for sxt_test().
+ * Thread: the data path. Path: hot. Return: true if it is done, and freed.
+ */
+SXT_MUST_CHECK bool sxt_test_done(struct sxt_request *request, int *sizes);
+
+/**
+ * sxt_test_waiting() - the second half: looks for completions first.
+ * @request, @done_out, @sizes: as for sxt_test(); sxt_test_done() said false.
+ * Thread: the data path. Path: hot. Return: as sxt_test().
+ */
+SXT_MUST_CHECK int sxt_test_waiting(struct sxt_request *request, bool *done_out, int *sizes);
 
 #endif

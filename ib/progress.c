@@ -40,13 +40,13 @@ static SXT_INLINE void prove(struct sxt_recv_end *end, uint64_t position)
 		end->consumed = position;
 }
 
+/* Its place is in neither mask any more. */
 static SXT_INLINE void message_whole(struct sxt_recv_end *end, struct sxt_request *request,
 				     uint32_t place, int size)
 {
 	request->sizes[place] = size;
-	request->open &= (uint8_t) ~(1u << place);
 	end->messages_taken++;
-	if (request->open != 0)
+	if (!sxt_request_is_whole(request))
 		return;
 	prove(end, request->position);
 	sxt_request_finish(request);
@@ -93,6 +93,7 @@ static void chunk_arrived(struct sxt_recv_end *end, struct sxt_request *request,
 		return;
 	}
 	end->rq_reserved -= member->granted - member->arrived;
+	request->open &= (uint8_t) ~(1u << handle % SXT_RECVS_MAX);
 	message_whole(end, request, handle % SXT_RECVS_MAX, sxt_size_saturate(member->bytes));
 }
 
@@ -119,7 +120,7 @@ static void arrived_otherwise(struct sxt_recv_end *end, struct sxt_path *path,
 		sxt_recv_bad_imm(end, wc, SXT_IMM_OPCODE);
 		return;
 	}
-	if (handle >= SXT_MEMBERS_MAX || (request->open & bit) == 0) {
+	if (handle >= SXT_MEMBERS_MAX || (sxt_request_waits(request) & bit) == 0) {
 		sxt_recv_bad_imm(end, wc, SXT_IMM_NO_MEMBER);
 		return;
 	}
@@ -129,6 +130,7 @@ static void arrived_otherwise(struct sxt_recv_end *end, struct sxt_path *path,
 	}
 	if ((request->fresh & bit) != 0) {
 		request->fresh &= (uint8_t)~bit;
+		request->open |= (uint8_t)bit;
 		end->members[handle] = (struct sxt_member){.granted = 1};
 	}
 	chunk_arrived(end, request, wc);
@@ -156,7 +158,7 @@ static SXT_INLINE bool arrived_plain(struct sxt_recv_end *end, struct sxt_path *
 /* Any completion without error, on its own path. */
 static void completed_on(struct sxt_conn *conn, struct sxt_path *path, const struct ibv_wc *wc)
 {
-	switch ((enum sxt_wr_kind)(wc->wr_id >> SXT_WR_KIND_SHIFT)) {
+	switch (sxt_wr_kind(wc->wr_id)) {
 	case SXT_WR_SEND:
 		send_acked(sxt_send_end(conn), path, sxt_wr_index(wc->wr_id));
 		break;
@@ -179,7 +181,7 @@ static void completed_on(struct sxt_conn *conn, struct sxt_path *path, const str
 /* Of any connection of the context, or of one that is gone: of that nothing may be touched. */
 static void completed(struct sxt_context *ctx, const struct ibv_wc *wc)
 {
-	uint32_t slot = (uint32_t)wc->wr_id & SXT_WR_SLOT_MASK;
+	uint32_t slot = wc->wr_id >> SXT_WR_SLOT_SHIFT & SXT_WR_SLOT_MASK;
 	struct sxt_conn *conn = slot < ctx->conns_cap ? ctx->conns[slot] : NULL;
 
 	if (SXT_UNLIKELY(conn == NULL || !sxt_wr_is_of(conn, wc->wr_id)))
@@ -224,16 +226,16 @@ int sxt_data_drain_all(struct sxt_conn *conn)
 static SXT_INLINE bool completed_plain(struct sxt_conn *conn, struct sxt_path *path,
 				       const struct ibv_wc *wc)
 {
-	uint32_t kind = (uint32_t)(wc->wr_id >> SXT_WR_KIND_SHIFT);
+	uint64_t without_index = (wc->wr_id ^ path->wr_tail) << (64 - SXT_WR_INDEX_SHIFT);
 
-	if (SXT_UNLIKELY((path->wr_tail ^ wc->wr_id) << (64 - SXT_WR_INDEX_SHIFT) != 0 ||
-			 wc->status != IBV_WC_SUCCESS))
+	if (SXT_UNLIKELY(wc->status != IBV_WC_SUCCESS))
 		return false;
-	if (kind == SXT_WR_SEND) {
+	if (without_index == (uint64_t)SXT_WR_SEND << (64 - SXT_WR_INDEX_SHIFT)) {
 		send_acked(sxt_send_end(conn), path, sxt_wr_index(wc->wr_id));
 		return true;
 	}
-	return kind == SXT_WR_RECV && arrived_plain(sxt_recv_end(conn), path, wc);
+	return without_index == (uint64_t)SXT_WR_RECV << (64 - SXT_WR_INDEX_SHIFT) &&
+	       arrived_plain(sxt_recv_end(conn), path, wc);
 }
 
 static bool is_done(const struct sxt_request *request)
@@ -309,7 +311,9 @@ static SXT_INLINE int test_owned(struct sxt_request *request, struct sxt_context
 	struct sxt_path *path;
 	const struct ibv_wc *wc;
 
-	if (left == 0 && SXT_LIKELY(sxt_conn_is_simple(conn))) {
+	if (left == 0) {
+		if (SXT_UNLIKELY(!sxt_conn_is_simple(conn)))
+			return test_further(request, NULL, 0, sizes);
 		sxt_context_disown(conn->ctx);
 		return 0;
 	}
@@ -326,18 +330,11 @@ static SXT_INLINE int test_owned(struct sxt_request *request, struct sxt_context
 	return 1;
 }
 
-int sxt_test(struct sxt_request *request, bool *done_out, int *sizes)
+int sxt_test_waiting(struct sxt_request *request, bool *done_out, int *sizes)
 {
-	struct sxt_context *ctx;
+	struct sxt_context *ctx = request->conn->ctx;
 	int rc;
 
-	/* Pairs with the release in sxt_request_finish(). */
-	if (atomic_load_explicit(&request->done, memory_order_acquire) != 0) {
-		take(request, sizes);
-		*done_out = true;
-		return 0;
-	}
-	ctx = request->conn->ctx;
 	if (!sxt_context_try_own(ctx)) {
 		*done_out = false;
 		return 0;
@@ -350,5 +347,22 @@ int sxt_test(struct sxt_request *request, bool *done_out, int *sizes)
 	if (SXT_UNLIKELY(rc < 0))
 		return rc;
 	*done_out = rc != 0;
+	return 0;
+}
+
+bool sxt_test_done(struct sxt_request *request, int *sizes)
+{
+	/* Pairs with the release in sxt_request_finish(). */
+	if (atomic_load_explicit(&request->done, memory_order_acquire) == 0)
+		return false;
+	take(request, sizes);
+	return true;
+}
+
+int sxt_test(struct sxt_request *request, bool *done_out, int *sizes)
+{
+	if (!sxt_test_done(request, sizes))
+		return sxt_test_waiting(request, done_out, sizes);
+	*done_out = true;
 	return 0;
 }

@@ -20,19 +20,19 @@ struct plan {
 
 static int path_fill(struct sxt_recv_end *end, struct sxt_path *path)
 {
-	struct ibv_recv_wr wrs[SXT_RECV_BATCH];
+	uint64_t wr_id = sxt_wr_id(path, SXT_WR_RECV, 0);
 	struct ibv_recv_wr *bad;
-	uint32_t i;
+	int rc;
 
+	if (end->receives[0].wr_id != wr_id) {
+		for (uint32_t i = 0; i < SXT_RECV_BATCH; i++)
+			end->receives[i] = (struct ibv_recv_wr){
+				.wr_id = wr_id,
+				.next = i + 1 < SXT_RECV_BATCH ? &end->receives[i + 1] : NULL,
+			};
+	}
 	while (path->rq_posted + SXT_RECV_BATCH <= SXT_RECV_RQ_DEPTH) {
-		for (i = 0; i < SXT_RECV_BATCH; i++) {
-			wrs[i].wr_id = sxt_wr_id(path, SXT_WR_RECV, 0);
-			wrs[i].next = i + 1 < SXT_RECV_BATCH ? &wrs[i + 1] : NULL;
-			wrs[i].sg_list = NULL;
-			wrs[i].num_sge = 0;
-		}
-		int rc = ibv_post_recv(path->qp, wrs, &bad);
-
+		rc = ibv_post_recv(path->qp, end->receives, &bad);
 		if (rc != 0)
 			return sxt_conn_post_failed(&end->conn, path, rc, "a receive");
 		path->rq_posted += SXT_RECV_BATCH;
@@ -85,7 +85,7 @@ static struct sxt_request *proof_wanted(const struct sxt_recv_end *end)
 	struct sxt_request *proof =
 		&end->requests[SXT_REQUESTS_MAX + end->proof_next % SXT_PROOFS_MAX];
 
-	if (end->posted + 1 - end->asked < SXT_CREDIT_EVERY || proof->open != 0)
+	if (end->posted + 1 - end->asked < SXT_CREDIT_EVERY || sxt_request_waits(proof) != 0)
 		return NULL;
 	return proof;
 }
@@ -190,21 +190,21 @@ static SXT_INLINE void entry_fill(struct sxt_recv_end *end, const struct sxt_rec
 /* A request's next use, waiting for the messages of a plan. */
 static void await(struct sxt_recv_end *end, struct sxt_request *request, const struct plan *plan)
 {
-	uint32_t all = (1u << plan->cnt) - 1;
+	uint32_t open = 0;
 	uint32_t i;
 
-	request->open = (uint8_t)all;
 	request->imm = (uint16_t)(request->imm + SXT_REQ_IMM_NEXT);
 	request->cnt = (uint8_t)plan->cnt;
 	request->position = end->posted + plan->cnt;
 	for (i = 0; plan->receives != plan->cnt && i < plan->cnt; i++) {
 		if (plan->grants[i] == 1)
 			continue;
-		all &= ~(1u << i);
+		open |= 1u << i;
 		end->members[request->index * SXT_RECVS_MAX + i] =
 			(struct sxt_member){.granted = plan->grants[i]};
 	}
-	request->fresh = (uint8_t)all;
+	request->open = (uint8_t)open;
+	request->fresh = (uint8_t)(((1u << plan->cnt) - 1) & ~open);
 }
 
 /* The receive's entries on this side; `waiting` is whose members their messages are, or NULL. */
@@ -250,12 +250,16 @@ static int post_entries(struct sxt_recv_end *end, const struct plan *plan, struc
 	bool wraps = slot + plan->cnt > SXT_RING_ENTRIES;
 	uint32_t before = wraps ? SXT_RING_ENTRIES - slot : plan->cnt;
 	uint16_t cts_end = (uint16_t)(path->cts_posted + 1 + wraps);
-	struct ibv_sge sges[2] = {{.lkey = path->lkey}, {.lkey = path->lkey}};
-	struct ibv_send_wr last = end->wr;
+	struct ibv_sge sges[2];
 	struct ibv_send_wr first;
+	struct ibv_send_wr last; /* what a write needs is set, the rest nobody reads */
 	struct ibv_send_wr *bad;
 
+	sges[0].lkey = path->lkey;
+	last.next = NULL;
 	last.sg_list = &sges[0];
+	last.num_sge = 1;
+	last.opcode = IBV_WR_RDMA_WRITE;
 	last.wr_id = plan->optional ? sxt_wr_id(path, SXT_WR_CTS_OPTIONAL, request->index)
 				    : sxt_wr_id(path, SXT_WR_CTS, cts_end);
 	last.wr.rdma.rkey = path->rkey;
@@ -273,6 +277,7 @@ static int post_entries(struct sxt_recv_end *end, const struct plan *plan, struc
 	first = last;
 	first.send_flags = 0;
 	first.next = &last;
+	sges[1].lkey = path->lkey;
 	last.sg_list = &sges[1];
 	write_make(end, &last, end->posted + before, end->shadow, plan->cnt - before);
 	return ibv_post_send(path->qp, &first, &bad);
@@ -340,6 +345,7 @@ static int recv_planned(struct sxt_recv_end *end, const struct sxt_recv_spec *sp
 	rc = post_entries(end, &plan, path, request);
 	if (SXT_UNLIKELY(rc != 0)) {
 		request->open = 0;
+		request->fresh = 0;
 		sxt_request_give(request);
 		return sxt_conn_post_failed(&end->conn, path, rc, "a clear-to-send");
 	}
@@ -368,7 +374,7 @@ static SXT_NOINLINE int recv_any(struct sxt_conn *conn, const struct sxt_recv_sp
 		rc = sxt_conn_attend(conn, NULL);
 	if (rc == 0) {
 		rc = recv_planned(end, spec, out);
-		end->plain_left = plain_budget(end);
+		end->plain_left = spec->cnt == 1 ? plain_budget(end) : 0;
 	}
 	sxt_context_disown(ctx);
 	return rc;
@@ -423,10 +429,10 @@ static SXT_INLINE int recv_plain(struct sxt_recv_end *end, const struct sxt_recv
 	int rc;
 
 	atomic_store_explicit(&request->done, 0, memory_order_relaxed);
-	request->open = 1;
+	request->fresh = 1;
+	request->open = 0;
 	request->cnt = 1;
 	request->flags = 0;
-	request->fresh = 1;
 	request->imm = (uint16_t)(request->imm + SXT_REQ_IMM_NEXT);
 	request->path = path;
 	request->position = position + 1;

@@ -418,15 +418,22 @@ SXT_NOINLINE int sxt_send_any(struct sxt_conn *conn, void *data, uint64_t bytes,
 	return rc;
 }
 
-/* One write into the only receive of its group; what is more to it goes the long way. */
-static SXT_INLINE bool is_plain(const struct sxt_send_end *end, uint64_t bytes, uint32_t tag)
+/* Whether an entry takes a message in one write; what is more to it goes the long way. */
+static SXT_INLINE bool is_plain(const struct sxt_send_end *end, uint64_t position, uint64_t bytes,
+				uint32_t tag)
 {
-	const struct sxt_wire_cts *cts = ring_entry(end, end->head);
+	const struct sxt_wire_cts *cts = ring_entry(end, position);
 
 	/* Neither 0 nor too much; whole_bytes is below 2^32. */
-	return cts->group == 1 && cts->tag == tag && bytes - 1 < end->whole_bytes &&
-	       bytes <= cts->size_low && end->conn.free_requests != NULL &&
-	       sxt_conn_path(&end->conn, end->head)->sq_used != SXT_SEND_SQ_DEPTH;
+	return cts->tag == tag && bytes - 1 < end->whole_bytes && bytes <= cts->size_low &&
+	       end->conn.free_requests != NULL &&
+	       sxt_conn_path(&end->conn, position)->sq_used != SXT_SEND_SQ_DEPTH;
+}
+
+/* The first free entry of the oldest group, which most senders of a group take in order. */
+static SXT_INLINE uint64_t first_free(const struct sxt_send_end *end)
+{
+	return end->head + (uint32_t)__builtin_ctz(end->free_mask);
 }
 
 enum sxt_send_look sxt_send_look(struct sxt_conn *conn, uint64_t bytes, uint32_t tag,
@@ -437,28 +444,33 @@ enum sxt_send_look sxt_send_look(struct sxt_conn *conn, uint64_t bytes, uint32_t
 
 	if (!sxt_context_try_own(ctx))
 		return SXT_SEND_WAIT;
-	if (SXT_UNLIKELY(!sxt_conn_is_calm(conn, SXT_CONN_SEND) || end->free_mask != 0 ||
+	if (SXT_UNLIKELY(!sxt_conn_is_calm(conn, SXT_CONN_SEND) ||
 			 atomic_load_explicit(&ctx->mailbox, memory_order_relaxed) != 0))
 		return SXT_SEND_ANY;
+	if (end->free_mask != 0)
+		return SXT_SEND_GROUPED;
 	if (!ring_has(end, end->head)) {
 		sxt_context_disown(ctx);
 		return SXT_SEND_WAIT;
 	}
-	return SXT_LIKELY(mr != NULL && is_plain(end, bytes, tag)) ? SXT_SEND_PLAIN : SXT_SEND_ANY;
+	return SXT_LIKELY(mr != NULL && ring_entry(end, end->head)->group == 1 &&
+			  is_plain(end, end->head, bytes, tag))
+		       ? SXT_SEND_PLAIN
+		       : SXT_SEND_ANY;
 }
 
 int sxt_send_plain(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag,
 		   struct sxt_mr *mr, struct sxt_request **out)
 {
 	struct sxt_send_end *end = sxt_send_end(conn);
-	struct sxt_path *path = sxt_conn_path(conn, end->head);
+	uint64_t position = end->head++;
 	struct message message = {
-		.cts = ring_entry(end, end->head),
+		.cts = ring_entry(end, position),
 		.out = out,
 		.mr = mr,
 		.addr = (uintptr_t)data,
 		.bytes = bytes,
-		.position = end->head,
+		.position = position,
 		.tag = tag,
 	};
 	int rc;
@@ -466,8 +478,33 @@ int sxt_send_plain(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t t
 	/* As sxt_send_look() saw it. */
 	if (mr == NULL || bytes == 0)
 		__builtin_unreachable();
-	end->head++;
-	rc = post_whole(end, &message, path);
+	rc = post_whole(end, &message, sxt_conn_path(conn, position));
+	sxt_context_disown(conn->ctx);
+	return rc;
+}
+
+int sxt_send_grouped(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag,
+		     struct sxt_mr *mr, struct sxt_request **out)
+{
+	struct sxt_send_end *end = sxt_send_end(conn);
+	uint64_t position = first_free(end);
+	struct message message = {
+		.cts = ring_entry(end, position),
+		.out = out,
+		.mr = mr,
+		.addr = (uintptr_t)data,
+		.bytes = bytes,
+		.position = position,
+		.tag = tag,
+	};
+	int rc;
+
+	if (SXT_UNLIKELY(mr == NULL || !is_plain(end, position, bytes, tag)))
+		return sxt_send_any(conn, data, bytes, tag, mr, out);
+	end->free_mask &= end->free_mask - 1;
+	if (end->free_mask == 0)
+		end->head += end->group_cnt;
+	rc = post_whole(end, &message, sxt_conn_path(conn, position));
 	sxt_context_disown(conn->ctx);
 	return rc;
 }
@@ -478,6 +515,8 @@ int sxt_send(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag, st
 	switch (sxt_send_look(conn, bytes, tag, mr)) {
 	case SXT_SEND_PLAIN:
 		return sxt_send_plain(conn, data, bytes, tag, mr, out);
+	case SXT_SEND_GROUPED:
+		return sxt_send_grouped(conn, data, bytes, tag, mr, out);
 	case SXT_SEND_ANY:
 		return sxt_send_any(conn, data, bytes, tag, mr, out);
 	case SXT_SEND_WAIT:

@@ -32,6 +32,16 @@ static SXT_NOINLINE SXT_FLATTEN ncclResult_t isend_plain(void *send_comm, void *
 	return started(rc, made, request);
 }
 
+static SXT_NOINLINE SXT_FLATTEN ncclResult_t isend_grouped(void *send_comm, void *data,
+							   size_t bytes, int tag, void *mhandle,
+							   void **request)
+{
+	struct sxt_request *made = NULL;
+	int rc = sxt_send_grouped(send_comm, data, bytes, (uint32_t)tag, mhandle, &made);
+
+	return started(rc, made, request);
+}
+
 static SXT_NOINLINE ncclResult_t isend_any(void *send_comm, void *data, size_t bytes, int tag,
 					   void *mhandle, void **request)
 {
@@ -49,6 +59,8 @@ SXT_FLATTEN ncclResult_t sxt_net_isend(void *send_comm, void *data, size_t bytes
 	(void)phandle;
 	if (look == SXT_SEND_PLAIN)
 		return isend_plain(send_comm, data, bytes, tag, mhandle, request);
+	if (look == SXT_SEND_GROUPED)
+		return isend_grouped(send_comm, data, bytes, tag, mhandle, request);
 	if (look == SXT_SEND_ANY)
 		return isend_any(send_comm, data, bytes, tag, mhandle, request);
 	*request = NULL;
@@ -121,11 +133,19 @@ ncclResult_t sxt_net_iflush(void *recv_comm, int n, void **data, int *sizes, voi
 	return ncclSuccess;
 }
 
-SXT_FLATTEN ncclResult_t sxt_net_test(void *request, int *done, int *sizes)
+static SXT_NOINLINE SXT_FLATTEN ncclResult_t test_waiting(void *request, int *done, int *sizes)
 {
 	bool is_done = false;
-	int rc = sxt_test(request, &is_done, sizes);
+	int rc = sxt_test_waiting(request, &is_done, sizes);
 
 	*done = is_done;
 	return SXT_LIKELY(rc == 0) ? ncclSuccess : sxt_result(rc);
+}
+
+SXT_FLATTEN ncclResult_t sxt_net_test(void *request, int *done, int *sizes)
+{
+	if (!sxt_test_done(request, sizes))
+		return test_waiting(request, done, sizes);
+	*done = 1;
+	return ncclSuccess;
 }

@@ -390,7 +390,9 @@ static void run_seed(uint64_t seed)
 			;
 		assert_int_equal(sxt_recv_end(lanes[i].recv)->rq_reserved, 0);
 		for (uint32_t k = 0; k < SXT_RECEIVES_MAX; k++)
-			assert_int_equal(sxt_recv_end(lanes[i].recv)->requests[k].open, 0);
+			assert_int_equal(sxt_request_waits(
+						 &sxt_recv_end(lanes[i].recv)->requests[k]),
+					 0);
 		for (uint32_t k = 0; k < lanes[i].send->paths_cnt; k++)
 			assert_int_equal(lanes[i].send->paths[k].sq_used, 0);
 		finished_cnt += lanes[i].finished;
