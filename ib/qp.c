@@ -123,14 +123,36 @@ int sxt_qp_create(const struct sxt_port *port, struct sxt_qp_spec *spec, struct 
 	return 0;
 }
 
+/* The subnet stands in the first eight bytes of a GID; two of them may hold a routable LID. */
+static bool same_ib_subnet(const uint8_t *a, const uint8_t *b)
+{
+	return memcmp(a, b, 4) == 0 && memcmp(a + 6, b + 6, 2) == 0;
+}
+
 static bool needs_grh(const struct sxt_qp_route *route)
 {
 	const struct sxt_wire_path *own = &route->local->path;
 
 	if (own->link_layer == IBV_LINK_LAYER_ETHERNET || route->local->grh_required)
 		return true;
-	/* Another IB subnet (first eight bytes of the GID) is reached through a router. */
-	return memcmp(own->gid, route->peer->gid, 8) != 0;
+	return !same_ib_subnet(own->gid, route->peer->gid);
+}
+
+/* Into another subnet the router is the one to send to: by the peer's routable LID. */
+static uint16_t ib_destination(const struct sxt_port *port, const struct sxt_qp_route *route)
+{
+	const struct sxt_wire_path *peer = route->peer;
+	uint16_t flid = sxt_gid_flid(peer->gid);
+
+	if (same_ib_subnet(route->local->path.gid, peer->gid))
+		return peer->lid;
+	if (flid != 0)
+		return flid;
+	SXT_LOG(SXT_LOG_WARN,
+		"%s: %s is in another InfiniBand subnet and its GID has no routable LID; trying "
+		"its LID %u: see NCCL_IB_ROUTABLE_FLID_GID_INDEX there",
+		port->label, route->peer_name, peer->lid);
+	return peer->lid;
 }
 
 static void fill_address(const struct sxt_port *port, const struct sxt_qp_route *route,
@@ -143,7 +165,7 @@ static void fill_address(const struct sxt_port *port, const struct sxt_qp_route 
 		.sl = (uint8_t)(config->ib_sl >= 0 ? config->ib_sl : 0),
 	};
 	if (route->local->path.link_layer == IBV_LINK_LAYER_INFINIBAND)
-		out->dlid = route->peer->lid;
+		out->dlid = ib_destination(port, route);
 	if (!needs_grh(route))
 		return;
 	out->is_global = 1;

@@ -353,10 +353,30 @@ static void infiniband_is_addressed_by_lid_and_through_routers_by_gid(void **sta
 	assert_int_equal(seen.rtr.ah_attr.dlid, 9);
 	assert_int_equal(seen.rtr.ah_attr.is_global, 0);
 	sxt_qp_destroy(port, qp);
+	/* Another subnet, and nothing routable there: the peer's LID, with a word about it. */
 	peer.gid[0] = 0xfd;
 	assert_int_equal(sxt_qp_create(port, &spec, &qp), 0);
 	assert_int_equal(sxt_qp_join(port, qp, &route), 0);
 	assert_int_equal(seen.rtr.ah_attr.is_global, 1);
+	assert_int_equal(seen.rtr.ah_attr.dlid, 9);
+	assert_int_equal(rig_logged("1 fake_0: somebody is in another InfiniBand subnet and its "
+				    "GID has no routable LID; trying its LID 9"),
+			 1);
+	sxt_qp_destroy(port, qp);
+	/* A routable LID (bytes 4 and 5) says nothing about the subnet. */
+	peer.gid[0] = 0xfe;
+	peer.gid[4] = 0x09;
+	peer.gid[5] = 0x02;
+	assert_int_equal(sxt_qp_create(port, &spec, &qp), 0);
+	assert_int_equal(sxt_qp_join(port, qp, &route), 0);
+	assert_int_equal(seen.rtr.ah_attr.is_global, 0);
+	assert_int_equal(seen.rtr.ah_attr.dlid, 9);
+	sxt_qp_destroy(port, qp);
+	peer.gid[7] = 2;
+	assert_int_equal(sxt_qp_create(port, &spec, &qp), 0);
+	assert_int_equal(sxt_qp_join(port, qp, &route), 0);
+	assert_int_equal(seen.rtr.ah_attr.is_global, 1);
+	assert_int_equal(seen.rtr.ah_attr.dlid, 0x902);
 	sxt_qp_destroy(port, qp);
 	assert_int_equal(rig.verbs.destroy_cq(spec.cq), 0);
 }
