@@ -16,7 +16,7 @@ cd "$(dirname "$0")/.." || exit 2
 
 readonly PACKAGES=(
 	build-essential cmake ninja-build pkg-config git python3 ca-certificates
-	libibverbs-dev libjansson-dev libcmocka-dev libnuma-dev
+	libibverbs-dev libjansson-dev libarchive-dev libcmocka-dev libnuma-dev
 	ibverbs-utils ibverbs-providers perftest valgrind shellcheck
 	clang libclang-rt-dev clang-format-14 clang-tidy-14
 )

@@ -204,6 +204,27 @@ static bool check_net(struct sxt_doctor *d, struct found *found)
 	return false;
 }
 
+int sxt_doctor_net_file(const struct sxt_doctor *d, char *out, size_t out_bytes)
+{
+	const char *list = sxt_doctor_value(d, "NCCL_NET_PLUGIN");
+	struct found found;
+	char name[NAME_BYTES];
+
+	if (list == NULL)
+		list = "";
+	do {
+		size_t len = strcspn(list, ",");
+
+		snprintf(name, sizeof(name), "%.*s", (int)(len < NAME_BYTES ? len : 0), list);
+		if (find_file(d, &net_kind, name, &found) && strlen(found.path) < out_bytes) {
+			snprintf(out, out_bytes, "%s", found.path);
+			return 0;
+		}
+		list += len + (list[len] == ',');
+	} while (*list != '\0');
+	return -ENOENT;
+}
+
 static void check_tuner(struct sxt_doctor *d, const struct found *net)
 {
 	const char *name = sxt_doctor_value(d, "NCCL_TUNER_PLUGIN");

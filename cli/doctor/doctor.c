@@ -103,7 +103,7 @@ static void parse(int argc, char **argv, struct doctor_args *out)
 	static const struct argp argp = {
 		option_list,
 		parse_arg,
-		NULL,
+		"\ncollect [OPTION...]",
 		"Tell whether this machine is fit for NCCL over RDMA: what is wrong, what was "
 		"seen, "
 		"what to do about it.\v"
@@ -153,6 +153,10 @@ int sxt_cmd_doctor(int argc, char **argv)
 	struct sxt_doctor d = {0};
 	int status;
 
+	if (argc > 1 && strcmp(argv[1], "collect") == 0) {
+		argv[1] = (char[]){"sextant doctor collect"};
+		return sxt_doctor_collect(argc - 1, argv + 1, args.root);
+	}
 	parse(argc, argv, &args);
 	if (args.list)
 		return sxt_doctor_list(args.markdown);

@@ -233,6 +233,19 @@ SXT_MUST_CHECK int sxt_doctor_elf_exports(const struct sxt_doctor *d, const char
 					  uint32_t *mask_out);
 
 /**
+ * sxt_doctor_net_file() - the first file that NCCL finds for the network plugin, usable or not.
+ * @d: says root and settings. @out, @out_bytes: path below the root; written on success only.
+ * Return: 0, or -ENOENT.
+ */
+int sxt_doctor_net_file(const struct sxt_doctor *d, char *out, size_t out_bytes);
+
+/**
+ * sxt_doctor_collect() - `sextant doctor collect`: an archive of what doctor reads.
+ * @argc, @argv: its own arguments. @root: default of --root. Return: exit status.
+ */
+int sxt_doctor_collect(int argc, char **argv, const char *root);
+
+/**
  * sxt_doctor_report() - print all findings, grouped by theme, in 80 columns or as JSON.
  * @d: the doctor, all checks run. @json: as JSON. Return: exit status.
  */
