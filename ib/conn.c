@@ -118,8 +118,6 @@ static int send_memory(struct sxt_send_end *end)
 	descriptor_close(fd);
 	if (rc != 0)
 		return rc;
-	end->wr.sg_list = &end->sge;
-	end->wr.send_flags = IBV_SEND_SIGNALED;
 	return 0;
 }
 
@@ -365,7 +363,7 @@ static void recv_limits(struct sxt_recv_end *end, uint32_t chunk_log2, uint32_t 
 	end->chunk_log2 = (uint8_t)chunk_log2;
 	end->stripes = (uint8_t)stripes;
 	end->ports_cnt = (uint8_t)end->conn.nic->ports_cnt;
-	end->whole_bytes = 1ull << chunk_log2;
+	end->whole_bytes = 1u << chunk_log2;
 	if (stripes > 1)
 		end->whole_bytes = sxt_conn_stripe_bytes(chunk_log2);
 }
@@ -393,6 +391,7 @@ static void limits_set(struct sxt_conn *conn, const struct sxt_wire_memory *memo
 	if (conn->kind == SXT_CONN_SEND) {
 		send_limits(sxt_send_end(conn), log2, ports_cnt);
 		sxt_send_end(conn)->records_addr = memory->addr;
+		sxt_send_ready(sxt_send_end(conn));
 	} else {
 		recv_limits(sxt_recv_end(conn), log2, ports_cnt);
 		sxt_recv_end(conn)->ring_addr = memory->addr;

@@ -215,13 +215,17 @@ struct sxt_send_end {
 	struct ibv_sge sge; /* template, with wr */
 	_Alignas(SXT_CACHELINE) struct ibv_send_wr wr;
 
-	/* Messages of several writes. */
-	_Alignas(SXT_CACHELINE) uint64_t
-		chunk_bytes; /* the largest write, a power of two from 128 */
-	uint64_t ar_bytes; /* above, data may arrive in any order: the immediate comes on its own */
-	uint64_t *records; /* sources of size records, one per request */
+	/* Messages of a write and its size record: templates. */
+	_Alignas(SXT_CACHELINE) uint64_t recorded_bytes; /* up to this, above whole_bytes */
+	uint64_t *records;     /* sources of size records, one per request */
 	uint64_t records_addr; /* the peer's, by handle */
-	uint32_t stripes;      /* paths of one message at most, with stripe_bytes each */
+	struct ibv_sge recorded_sges[2];
+	_Alignas(SXT_CACHELINE) struct ibv_send_wr recorded_wrs[2];
+
+	/* Messages of more. */
+	_Alignas(SXT_CACHELINE) uint64_t chunk_bytes; /* largest write, a power of two from 128 */
+	uint64_t ar_bytes; /* above, data may arrive in any order: the immediate comes on its own */
+	uint32_t stripes;  /* paths of one message at most, with stripe_bytes each */
 	uint32_t stripe_bytes;
 	bool can_inline; /* a size record fits in a work request */
 
@@ -243,27 +247,29 @@ SXT_ASSERT_LINE(struct sxt_send_end, chunk_bytes);
 struct sxt_recv_end {
 	struct sxt_conn conn;
 
-	/* Hot. */
+	/* Hot, in one line: all that a plain receive looks at and that its message changes. */
 	_Alignas(SXT_CACHELINE) uint64_t posted; /* position of the next entry */
 	uint64_t consumed;                       /* entries below are proven used up */
 	uint64_t asked; /* position after the last entry that wants proof */
 	uint64_t messages_taken;
-	uint64_t whole_bytes; /* up to this a message is one write */
+	struct sxt_request *requests;
+	uint64_t ring_addr;   /* the peer's ring */
+	uint32_t whole_bytes; /* up to this a message is one write */
+	uint32_t plain_left;  /* plain receives that need no look at any of this */
 	uint32_t rq_low;      /* receives posted on the path that has fewest */
 	uint32_t rq_reserved; /* of them for messages that may still come, on every path */
-	uint32_t plain_left;  /* plain receives that need no look at any of this */
-	uint32_t proof_next;  /* of requests[SXT_REQUESTS_MAX] and on */
-	uint8_t chunk_log2;   /* of the largest write */
-	uint8_t can_inline;   /* one entry fits in a work request */
-	uint8_t stripes;      /* paths of one message */
-	uint8_t ports_cnt;    /* keys that an entry carries */
+	_Alignas(SXT_CACHELINE) struct ibv_send_wr wr;   /* template of plain receives, with sge */
+	_Alignas(SXT_CACHELINE) struct sxt_wire_cts cts; /* their entries are made here */
+
+	/* Other receives. */
 	_Alignas(SXT_CACHELINE) struct sxt_member *members;
 	struct sxt_wire_cts *shadow;
-	struct sxt_request *requests;
-	uint64_t ring_addr; /* the peer's ring */
-	struct ibv_sge sge; /* template, with wr */
-	_Alignas(SXT_CACHELINE) struct ibv_send_wr wr;
-	_Alignas(SXT_CACHELINE) struct sxt_wire_cts cts; /* inline entries are made here */
+	struct ibv_sge sge;
+	uint32_t proof_next; /* of requests[SXT_REQUESTS_MAX] and on */
+	uint8_t chunk_log2;  /* of the largest write */
+	uint8_t can_inline;  /* one entry fits in a work request */
+	uint8_t stripes;     /* paths of one message */
+	uint8_t ports_cnt;   /* keys that an entry carries */
 
 	/* Cold. */
 	_Alignas(SXT_CACHELINE) struct sxt_wire_record *records; /* written by the peer */
@@ -273,7 +279,8 @@ struct sxt_recv_end {
 	struct ibv_recv_wr receives[SXT_RECV_BATCH]; /* of the path they were posted on last */
 };
 SXT_ASSERT_LINE(struct sxt_recv_end, posted);
-SXT_ASSERT_LINE(struct sxt_recv_end, members);
+SXT_ASSERT_OFFSET(struct sxt_recv_end, rq_reserved,
+		  offsetof(struct sxt_recv_end, posted) + SXT_CACHELINE - 4);
 SXT_ASSERT_LINE(struct sxt_recv_end, wr);
 SXT_ASSERT_LINE(struct sxt_recv_end, cts);
 
@@ -369,6 +376,12 @@ int sxt_data_drain(struct sxt_conn *conn, struct sxt_cq *cq);
  * @conn: the connection; the caller holds the owner word. Return: how many were taken.
  */
 int sxt_data_drain_all(struct sxt_conn *conn);
+
+/**
+ * sxt_send_ready() - what messages have in common, once the limits are known.
+ * @end: its paths are joined. Path: slow.
+ */
+void sxt_send_ready(struct sxt_send_end *end);
 
 /**
  * sxt_recv_ready() - what plain receives have in common, once the peer's ring is known.

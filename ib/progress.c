@@ -66,12 +66,11 @@ static bool record_take(const struct sxt_recv_end *end, uint32_t handle, uint32_
 
 /* One write of a message that comes in several, or its size record. */
 static void chunk_arrived(struct sxt_recv_end *end, struct sxt_request *request,
-			  const struct ibv_wc *wc)
+			  const struct ibv_wc *wc, struct sxt_member *member)
 {
 	uint32_t imm = ntohl(wc->imm_data);
 	uint32_t handle = imm >> SXT_IMM_HANDLE_SHIFT;
 	uint32_t index = imm >> SXT_IMM_INDEX_SHIFT & SXT_IMM_INDEX_MASK;
-	struct sxt_member *member = &end->members[handle];
 
 	if (index >= member->granted || (member->chunks >> index & 1u) != 0) {
 		sxt_recv_bad_imm(end, wc, SXT_IMM_CHUNK);
@@ -114,6 +113,7 @@ static void arrived_otherwise(struct sxt_recv_end *end, struct sxt_path *path,
 	uint32_t handle = imm >> SXT_IMM_HANDLE_SHIFT;
 	struct sxt_request *request = &end->requests[handle / SXT_RECVS_MAX % SXT_RECEIVES_MAX];
 	uint32_t bit = 1u << handle % SXT_RECVS_MAX;
+	struct sxt_member fresh = {.granted = 1};
 
 	receive_used(end, path);
 	if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM) {
@@ -128,12 +128,16 @@ static void arrived_otherwise(struct sxt_recv_end *end, struct sxt_path *path,
 		sxt_recv_bad_imm(end, wc, SXT_IMM_OLD);
 		return;
 	}
-	if ((request->fresh & bit) != 0) {
-		request->fresh &= (uint8_t)~bit;
-		request->open |= (uint8_t)bit;
-		end->members[handle] = (struct sxt_member){.granted = 1};
+	if ((request->fresh & bit) == 0) {
+		chunk_arrived(end, request, wc, &end->members[handle]);
+		return;
 	}
-	chunk_arrived(end, request, wc);
+	request->fresh &= (uint8_t)~bit;
+	request->open |= (uint8_t)bit;
+	chunk_arrived(end, request, wc, &fresh);
+	/* Most are whole by now: a single size record. */
+	if ((request->open & bit) != 0)
+		end->members[handle] = fresh;
 }
 
 /* A receive completed. Return: false if it is not the one write of a fresh message. */
@@ -238,6 +242,14 @@ static SXT_INLINE bool completed_plain(struct sxt_conn *conn, struct sxt_path *p
 	       arrived_plain(sxt_recv_end(conn), path, wc);
 }
 
+/* No look into the context's table is needed for it. */
+static bool is_of_path(const struct sxt_path *path, const struct ibv_wc *wc)
+{
+	uint64_t without_index = (wc->wr_id ^ path->wr_tail) << (64 - SXT_WR_INDEX_SHIFT);
+
+	return without_index >> (64 - SXT_WR_INDEX_SHIFT) <= SXT_WR_KIND_MASK;
+}
+
 static bool is_done(const struct sxt_request *request)
 {
 	return atomic_load_explicit(&request->done, memory_order_relaxed) != 0;
@@ -280,13 +292,18 @@ static SXT_NOINLINE int test_further(struct sxt_request *request, const struct i
 				     int *sizes)
 {
 	struct sxt_conn *conn = request->conn;
+	struct sxt_path *path = request->path;
 	bool done;
 	int rc = 0;
 
 	if (SXT_UNLIKELY(left < 0))
 		sxt_conn_poll_failed(conn, left);
-	else
-		completed_all(conn->ctx, wc, wc + left);
+	for (; left > 0; left--, wc++) {
+		if (is_of_path(path, wc) && wc->status == IBV_WC_SUCCESS)
+			completed_on(conn, path, wc);
+		else
+			completed(conn->ctx, wc);
+	}
 	if (!is_done(request) && conn->cqs_cnt > 1)
 		drain_elsewhere(conn, request);
 	if (!is_done(request) && SXT_UNLIKELY(conn->attention))

@@ -118,31 +118,31 @@ static SXT_COLD int whole_refused(struct sxt_send_end *end, struct sxt_request *
 }
 
 /*
- * Start a message of one write; the caller has seen a free request, room in the path's queue and
- * in the receive. Nobody looks at the request before the owner word is given back: its completion
- * is polled under that.
+ * A message's request, and the work request of its data; the caller has seen a free request, room
+ * in the path's queue and in the receive. Nobody looks at the request before the owner word is
+ * given back: its completion is polled under that.
  */
-static SXT_INLINE int post_whole(struct sxt_send_end *end, const struct message *message,
-				 struct sxt_path *path)
+static SXT_INLINE struct sxt_request *whole_make(struct sxt_send_end *end,
+						 const struct message *message,
+						 struct sxt_path *path, struct ibv_send_wr *wr,
+						 struct ibv_sge *sge)
 {
 	const struct sxt_wire_cts *cts = message->cts;
 	uint64_t word = sxt_cts_word(cts);
 	struct sxt_request *request = sxt_request_take(&end->conn);
 	uint32_t flags = (uint32_t)word >> SXT_REQ_CTS_SHIFT & (SXT_REQ_IMM | SXT_REQ_OPTIONAL);
-	struct ibv_send_wr *bad;
-	int rc;
 
-	end->sge.addr = message->addr;
-	end->sge.length = (uint32_t)message->bytes;
-	end->sge.lkey = message->mr != NULL ? message->mr->lkeys[path->local_place] : 0;
-	end->wr.wr_id = request->sent.wr_id | path->wr_tail;
-	end->wr.num_sge = message->bytes != 0;
+	sge->addr = message->addr;
+	sge->length = (uint32_t)message->bytes;
+	sge->lkey = message->mr != NULL ? message->mr->lkeys[path->local_place] : 0;
+	wr->wr_id = request->sent.wr_id | path->wr_tail;
+	wr->num_sge = message->bytes != 0;
 	_Static_assert(IBV_WR_RDMA_WRITE == 0 && IBV_WR_RDMA_WRITE_WITH_IMM == SXT_REQ_IMM,
 		       "whether there is an immediate is the opcode");
-	end->wr.opcode = (enum ibv_wr_opcode)(flags & SXT_REQ_IMM);
-	end->wr.imm_data = immediate_whole(word);
-	end->wr.wr.rdma.remote_addr = cts->addr_lap & SXT_CTS_ADDR_MASK;
-	end->wr.wr.rdma.rkey = cts->rkeys[path->peer_place];
+	wr->opcode = (enum ibv_wr_opcode)(flags & SXT_REQ_IMM);
+	wr->imm_data = immediate_whole(word);
+	wr->wr.rdma.remote_addr = cts->addr_lap & SXT_CTS_ADDR_MASK;
+	wr->wr.rdma.rkey = cts->rkeys[path->peer_place];
 	atomic_store_explicit(&request->done, 0, memory_order_relaxed);
 	request->open = 1;
 	request->flags = (uint8_t)flags;
@@ -153,11 +153,65 @@ static SXT_INLINE int post_whole(struct sxt_send_end *end, const struct message 
 	request->path = path;
 	end->imms += flags & SXT_REQ_IMM;
 	path->sq_used++;
-	rc = ibv_post_send(path->qp, &end->wr, &bad);
+	return request;
+}
+
+static SXT_INLINE int post_whole(struct sxt_send_end *end, const struct message *message,
+				 struct sxt_path *path)
+{
+	struct sxt_request *request = whole_make(end, message, path, &end->wr, &end->sge);
+	struct ibv_send_wr *bad;
+	int rc = ibv_post_send(path->qp, &end->wr, &bad);
+
 	if (SXT_UNLIKELY(rc != 0))
 		return whole_refused(end, request, rc);
 	*message->out = request;
 	return 0;
+}
+
+/* One write, and behind it the size record that brings its immediate. */
+static int post_recorded(struct sxt_send_end *end, const struct message *message,
+			 struct sxt_path *path)
+{
+	struct ibv_send_wr *wrs = end->recorded_wrs;
+	struct sxt_request *request =
+		whole_make(end, message, path, &wrs[0], &end->recorded_sges[0]);
+	uint64_t *record = &end->records[request->index];
+	struct ibv_send_wr *bad;
+	int rc;
+
+	*record = message->bytes | (uint64_t)message->cts->generation << 48;
+	end->recorded_sges[1].addr = (uintptr_t)record;
+	end->recorded_sges[1].lkey = path->lkey;
+	wrs[0].opcode = IBV_WR_RDMA_WRITE;
+	wrs[1].wr_id = sxt_wr_id(path, SXT_WR_SEND, sxt_wr_send_index(request->index, 2));
+	wrs[1].imm_data = wrs[0].imm_data | htonl(SXT_IMM_RECORD);
+	wrs[1].wr.rdma.remote_addr = end->records_addr + message->cts->handle * sizeof(*record);
+	wrs[1].wr.rdma.rkey = path->rkey;
+	path->sq_used++;
+	*message->out = request;
+	rc = ibv_post_send(path->qp, wrs, &bad);
+	if (SXT_LIKELY(rc == 0))
+		return 0;
+	path->sq_used--;
+	return whole_refused(end, request, rc);
+}
+
+void sxt_send_ready(struct sxt_send_end *end)
+{
+	struct ibv_send_wr *wrs = end->recorded_wrs;
+
+	end->wr.sg_list = &end->sge;
+	end->wr.send_flags = IBV_SEND_SIGNALED;
+	wrs[0].next = &wrs[1];
+	wrs[0].sg_list = &end->recorded_sges[0];
+	wrs[1].sg_list = &end->recorded_sges[1];
+	wrs[1].num_sge = 1;
+	wrs[1].opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
+	wrs[1].send_flags = IBV_SEND_SIGNALED | (end->can_inline ? IBV_SEND_INLINE : 0u);
+	end->recorded_sges[1].length = sizeof(*end->records);
+	if (end->stripes == 1 && end->ar_bytes <= end->chunk_bytes)
+		end->recorded_bytes = end->chunk_bytes;
 }
 
 /* Room in a path's send queue; polls once where it is full, since no other call may come to. */
@@ -335,10 +389,15 @@ static int post(struct sxt_send_end *end, const struct message *message)
 	struct sxt_path *path = sxt_conn_path(&end->conn, message->position);
 	int rc;
 
-	if (SXT_UNLIKELY(message->bytes > end->whole_bytes))
+	if (message->bytes <= end->whole_bytes) {
+		rc = make_room(end, path, 1);
+		return rc == 0 ? post_whole(end, message, path) : rc;
+	}
+	if (message->bytes > end->recorded_bytes ||
+	    (message->cts->size_high & SXT_CTS_WANT_IMM) == 0)
 		return post_cut(end, message);
-	rc = make_room(end, path, 1);
-	return rc == 0 ? post_whole(end, message, path) : rc;
+	rc = make_room(end, path, 2);
+	return rc == 0 ? post_recorded(end, message, path) : rc;
 }
 
 /* Nothing has to be written, or nobody waits for it any more. */
