@@ -32,6 +32,14 @@ SXT_MUST_CHECK int sxt_place_survey(const struct sxt_port *port, struct sxt_plac
 				    char *why);
 
 /**
+ * sxt_place_pkey() - the P_Key index that a port's queue pairs use: NCCL_IB_PKEY, unless nothing
+ * stands there and the table has a key elsewhere.
+ * @port: the port. Logs a WARN when it is another one.
+ * Path: slow, system calls. Return: an index.
+ */
+uint16_t sxt_place_pkey(const struct sxt_port *port);
+
+/**
  * sxt_place_remember() - keep what was seen of a port, for comparison at the next look.
  * @port: the port. @found: from sxt_place_survey(), NULL when it cannot be used.
  */

@@ -8,6 +8,7 @@
 #include "core/status.h"
 #include "ib/attempt.h"
 #include "ib/nic.h"
+#include "ib/settings.h"
 #include "ib/watcher.h"
 
 #include <errno.h>
@@ -93,8 +94,10 @@ static int load_own(void)
 		SXT_LOG(SXT_LOG_INFO, "NCCL_IB_DISABLE=1: Sextant stays away");
 		rc = -ENODEV;
 	}
-	if (rc == 0)
+	if (rc == 0) {
+		sxt_settings_tell(&own.config);
 		rc = sxt_verbs_open(&own.config, &own.verbs);
+	}
 	if (rc != 0)
 		sxt_config_fini(&own.config);
 	return rc;

@@ -5,6 +5,7 @@
 
 #include "core/log.h"
 #include "core/status.h"
+#include "ib/place.h"
 #include "ib/process.h"
 
 #include <errno.h>
@@ -77,10 +78,10 @@ static int create(const struct sxt_port *port, struct sxt_qp_spec *spec, struct 
 
 static int to_init(const struct sxt_port *port, struct ibv_qp *qp)
 {
-	uint32_t pkey = port->device->ib->config->ib_pkey;
+	uint16_t pkey = sxt_place_pkey(port);
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
-		.pkey_index = (uint16_t)pkey,
+		.pkey_index = pkey,
 		.port_num = port->num,
 		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
 	};

@@ -7,6 +7,7 @@
 #include "core/log.h"
 #include "core/status.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <string.h>
 
@@ -33,6 +34,7 @@ static const struct sxt_dl_symbol symbols[] = {
 	ROW(query_gid, "ibv_query_gid", "IBVERBS_1.1"),
 	OPT(query_gid_ex, "_ibv_query_gid_ex", "IBVERBS_1.11"),
 	OPT(query_gid_table, "_ibv_query_gid_table", "IBVERBS_1.11"),
+	OPT(query_pkey, "ibv_query_pkey", "IBVERBS_1.1"),
 	ROW(alloc_pd, "ibv_alloc_pd", "IBVERBS_1.1"),
 	ROW(dealloc_pd, "ibv_dealloc_pd", "IBVERBS_1.1"),
 	ROW(reg_mr, "ibv_reg_mr", "IBVERBS_1.1"),
@@ -231,6 +233,21 @@ int sxt_verbs_query_gid_table(const struct sxt_verbs *verbs, struct ibv_context 
 		return (int)cnt;
 	*cnt_out = (size_t)cnt < most ? (uint32_t)cnt : most;
 	return 0;
+}
+
+int sxt_verbs_query_pkey(const struct sxt_verbs *verbs, struct ibv_context *context, uint8_t port,
+			 int index, uint16_t *out)
+{
+	__be16 pkey = 0;
+	int rc;
+
+	if (verbs->query_pkey == NULL)
+		return -EOPNOTSUPP;
+	errno = 0;
+	rc = error_of_int(verbs->query_pkey(context, port, index, &pkey));
+	if (rc == 0)
+		*out = be16toh(pkey);
+	return rc;
 }
 
 int sxt_verbs_alloc_pd(const struct sxt_verbs *verbs, struct ibv_context *context,

@@ -33,6 +33,8 @@ struct sxt_verbs {
 			    size_t entry_bytes); /* optional */
 	ssize_t (*query_gid_table)(struct ibv_context *context, struct ibv_gid_entry *entries,
 				   size_t most, uint32_t flags, size_t entry_bytes); /* optional */
+	int (*query_pkey)(struct ibv_context *context, uint8_t port, int index,
+			  __be16 *pkey); /* optional */
 	struct ibv_pd *(*alloc_pd)(struct ibv_context *context);
 	int (*dealloc_pd)(struct ibv_pd *pd);
 	struct ibv_mr *(*reg_mr)(struct ibv_pd *pd, void *addr, size_t bytes, int access);
@@ -136,6 +138,15 @@ SXT_MUST_CHECK int sxt_verbs_query_gid_type(const struct sxt_verbs *verbs,
 SXT_MUST_CHECK int sxt_verbs_query_gid_table(const struct sxt_verbs *verbs,
 					     struct ibv_context *context, struct ibv_gid_entry *out,
 					     uint32_t most, uint32_t *cnt_out);
+
+/**
+ * sxt_verbs_query_pkey() - one entry of a port's P_Key table.
+ * @verbs: the table. @context: an open device. @port, @index: which.
+ * @out: host order, 0 for an empty one; written on success.
+ * Return: 0, -EOPNOTSUPP where the library cannot tell, or the negative errno.
+ */
+SXT_MUST_CHECK int sxt_verbs_query_pkey(const struct sxt_verbs *verbs, struct ibv_context *context,
+					uint8_t port, int index, uint16_t *out);
 
 /**
  * sxt_verbs_alloc_pd() - ibv_alloc_pd().

@@ -3,10 +3,12 @@
  */
 #include "ib/port.h"
 
+#include "ib/place.h"
 #include "tests/fake/verbs.h"
 #include "tests/unit/ib/gid_vector.h"
 #include "tests/unit/ib/rig.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,6 +33,9 @@ struct hca {
 	enum ibv_port_state state;
 	int ports_cnt;
 	int open_errno;
+	bool has_no_lid; /* no subnet manager gave it one */
+	const uint16_t *pkeys;
+	uint16_t pkeys_cnt;
 };
 
 static struct hca hcas[HCAS_MAX];
@@ -78,8 +83,9 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
 		.active_mtu = IBV_MTU_4096,
 		.gid_tbl_len = 16,
 		.max_msg_sz = 1u << 30,
-		.lid = 3,
+		.lid = hca->has_no_lid ? 0 : 3,
 		.sm_lid = 1,
+		.pkey_tbl_len = hca->pkeys_cnt,
 		.active_width = 2,
 		.active_speed = hca->speed != 0 ? hca->speed : 128,
 		.link_layer = hca->link_layer != 0 ? hca->link_layer : ROCE,
@@ -413,6 +419,63 @@ static void slow_ports_are_told_and_left_out_when_asked(void **state)
 		      "fastest's 400");
 }
 
+static void ports_are_what_their_link_layer_says(void **state)
+{
+	(void)state;
+	add("rxe0");   /* no PCI device behind it */
+	add("irdma0"); /* Ethernet with a LID */
+	add("mlx5_0")->link_layer = IB;
+	hcas[2].has_no_lid = true;
+	assert_int_equal(start(), 0);
+	expect_ports("irdma0 rxe0");
+	expect_logged("2 port sxt_rxe0: RoCE v2, ");
+	expect_logged("LID 3, PCI unknown");
+	expect_logged("2 port sxt_irdma0: RoCE v2, ");
+	expect_logged("2 port mlx5_0:1 is left out: it has no LID (LID 0, SM LID 1): is a subnet "
+		      "manager running?");
+}
+
+static int query_pkey(struct ibv_context *context, uint8_t port, int index, __be16 *pkey)
+{
+	const struct hca *hca = hca_of(context->device);
+
+	(void)port;
+	if (index >= hca->pkeys_cnt)
+		return EINVAL;
+	*pkey = htons(hca->pkeys[index]);
+	return 0;
+}
+
+static void an_empty_pkey_is_replaced_by_one_that_is_there(void **state)
+{
+	static const uint16_t sparse[] = {0x0000, 0x7fff, 0x8001};
+	static const uint16_t limited[] = {0x0000, 0x8000, 0x7fff};
+	static const uint16_t usual[] = {0xffff, 0x8001};
+	const struct sxt_port *port;
+
+	(void)state;
+	add("mlx5_0")->pkeys = sparse;
+	hcas[0].pkeys_cnt = 3;
+	assert_int_equal(start(), 0);
+	port = rig.ibs[0]->ports[0];
+	assert_int_equal(sxt_place_pkey(port), 0); /* a library that cannot tell */
+	rig.verbs.query_pkey = query_pkey;
+	assert_int_equal(sxt_place_pkey(port), 2);
+	expect_logged("1 port mlx5_0: NCCL_IB_PKEY=0 is an empty place in its P_Key table of 3; "
+		      "using index 2, key 0x8001");
+	hcas[0].pkeys = limited;
+	assert_int_equal(sxt_place_pkey(port), 2);
+	hcas[0].pkeys = usual;
+	hcas[0].pkeys_cnt = 2;
+	assert_int_equal(sxt_place_pkey(port), 0);
+	rig.config.ib_pkey = 1;
+	assert_int_equal(sxt_place_pkey(port), 1);
+	rig.config.ib_pkey = 7;
+	assert_int_equal(sxt_place_pkey(port), 0);
+	hcas[0].pkeys_cnt = 0;
+	assert_int_equal(sxt_place_pkey(port), 7);
+}
+
 static int query_port_speed(struct ibv_context *context, uint32_t port, uint64_t *speed)
 {
 	(void)port;
@@ -468,6 +531,8 @@ int main(void)
 		CHOICE_TEST(an_hca_that_cannot_be_opened_is_told_and_is_no_misspelling),
 		CHOICE_TEST(the_smaller_kind_of_link_is_left_out),
 		CHOICE_TEST(slow_ports_are_told_and_left_out_when_asked),
+		CHOICE_TEST(ports_are_what_their_link_layer_says),
+		CHOICE_TEST(an_empty_pkey_is_replaced_by_one_that_is_there),
 		CHOICE_TEST(the_newest_query_gives_the_speed),
 		CHOICE_TEST(hundreds_of_ports_and_long_tables_are_listed),
 	};
