@@ -55,7 +55,7 @@ static void check_node(struct sxt_doctor *d, const struct sxt_doctor_hca *hca)
 
 	snprintf(node, sizeof(node), "/dev/infiniband/%s", hca->uverbs);
 	if (!sxt_doctor_exists(d, "%s", node)) {
-		sxt_doctor_add(d, SXT_FINDING_DEV_NODE_MISSING, hca->name, node,
+		sxt_doctor_add(d, SXT_FINDING_DEV_NODE_MISSING, hca->name, NULL,
 			       "/sys has %s, %s does not exist", hca->uverbs, node);
 		return;
 	}
@@ -75,6 +75,10 @@ static void check_node(struct sxt_doctor *d, const struct sxt_doctor_hca *hca)
 
 void sxt_check_devices(struct sxt_doctor *d)
 {
+	if (d->software) {
+		sxt_doctor_add(d, SXT_FINDING_DEV_SOFTWARE, "software HCA", NULL, "%s", d->root);
+		return;
+	}
 	check_library(d);
 	if (d->hcas_cnt == 0) {
 		sxt_doctor_add(d, SXT_FINDING_DEV_NONE, "/sys/class/infiniband",

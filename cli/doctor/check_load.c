@@ -254,7 +254,10 @@ static void check_tuner(struct sxt_doctor *d, const struct found *net)
 void sxt_check_load(struct sxt_doctor *d)
 {
 	struct found net = {.path = ""};
-	bool loaded = check_net(d, &net);
+	bool loaded;
 
+	if (d->software)
+		return;
+	loaded = check_net(d, &net);
 	check_tuner(d, loaded ? &net : NULL);
 }

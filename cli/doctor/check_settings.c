@@ -62,11 +62,11 @@ static void check_unknown(struct sxt_doctor *d, const struct sxt_doctor_setting 
 	const char *known = nearest(one->name);
 
 	if (known != NULL)
-		sxt_doctor_add(d, SXT_FINDING_SET_MISSPELT, one->name, known, "%s=%s (%s)",
-			       one->name, one->value, one->origin);
-	else if (strncmp(one->name, "NCCL_", 5) == 0 || strncmp(one->name, "SEXTANT_", 8) == 0)
-		sxt_doctor_add(d, SXT_FINDING_SET_UNKNOWN, one->name, NULL, "%s=%s (%s)", one->name,
+		sxt_doctor_add(d, SXT_FINDING_SET_MISSPELT, one->name, known, "'%s' (%s)",
 			       one->value, one->origin);
+	else if (strncmp(one->name, "NCCL_", 5) == 0 || strncmp(one->name, "SEXTANT_", 8) == 0)
+		sxt_doctor_add(d, SXT_FINDING_SET_UNKNOWN, one->name, NULL, "'%s' (%s)", one->value,
+			       one->origin);
 }
 
 static void check_value(struct sxt_doctor *d, const struct sxt_doctor_setting *one)
@@ -78,7 +78,7 @@ static void check_value(struct sxt_doctor *d, const struct sxt_doctor_setting *o
 		if (strcmp(sxt_opts[i].env, one->name) == 0 &&
 		    sxt_opt_parse(&sxt_opts[i], one->value, &config, why, sizeof(why)) != 0)
 			sxt_doctor_add(d, SXT_FINDING_SET_BAD_VALUE, one->name, NULL,
-				       "%s=%s (%s): %s", one->name, one->value, one->origin, why);
+				       "'%s' (%s): %s", one->value, one->origin, why);
 	}
 }
 
@@ -99,16 +99,15 @@ static void check_one(struct sxt_doctor *d, const struct sxt_doctor_setting *one
 		return;
 	}
 	if (is_in(one->name, unused_names, SXT_ARRAY_LEN(unused_names))) {
-		sxt_doctor_add(d, SXT_FINDING_SET_IGNORED, one->name, NULL, "%s=%s (%s)", one->name,
-			       one->value, one->origin);
+		sxt_doctor_add(d, SXT_FINDING_SET_IGNORED, one->name, NULL, "'%s' (%s)", one->value,
+			       one->origin);
 	} else if (!is_in(one->name, used_names, SXT_ARRAY_LEN(used_names)) &&
 		   !is_in(one->name, nccl_names, SXT_ARRAY_LEN(nccl_names))) {
 		check_unknown(d, one);
 		return;
 	}
 	if (one->value[0] == '\0')
-		sxt_doctor_add(d, SXT_FINDING_SET_EMPTY, one->name, NULL, "%s= (%s)", one->name,
-			       one->origin);
+		sxt_doctor_add(d, SXT_FINDING_SET_EMPTY, one->name, NULL, "'' (%s)", one->origin);
 	else
 		check_value(d, one);
 }
@@ -119,8 +118,8 @@ static void check_origin(struct sxt_doctor *d, const struct sxt_doctor_setting *
 	if (strcmp(one->origin, "environment") == 0)
 		return;
 	if (one->counts) {
-		sxt_doctor_add(d, SXT_FINDING_SET_FROM_FILE, one->name, NULL, "%s=%s (%s)",
-			       one->name, one->value, one->origin);
+		sxt_doctor_add(d, SXT_FINDING_SET_FROM_FILE, one->name, NULL, "'%s' (%s)",
+			       one->value, one->origin);
 		return;
 	}
 	for (size_t i = 0; i < d->settings.cnt; i++) {
@@ -129,8 +128,8 @@ static void check_origin(struct sxt_doctor *d, const struct sxt_doctor_setting *
 		if (first->counts && strcmp(first->name, one->name) == 0 &&
 		    strcmp(first->value, one->value) != 0)
 			sxt_doctor_add(d, SXT_FINDING_SET_SHADOWED, one->name, first->value,
-				       "%s=%s (%s) does not count; %s (%s) does", one->name,
-				       one->value, one->origin, first->value, first->origin);
+				       "'%s' (%s) does not count, '%s' (%s) does", one->value,
+				       one->origin, first->value, first->origin);
 	}
 }
 

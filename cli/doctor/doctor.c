@@ -163,6 +163,7 @@ int sxt_cmd_doctor(int argc, char **argv)
 	if (!is_folder(args.root) || (args.since != NULL && !is_folder(args.since)))
 		return SXT_EXIT_MISSING;
 	d.root = args.root;
+	d.software = args.root == sysroot && sxt_env_get("SEXTANT_SOFT_STATE") != NULL;
 	d.since = args.since;
 	d.watch_s = args.watch_s;
 	status = examine(&d, args.json);

@@ -118,6 +118,7 @@ struct sxt_doctor {
 	const char *root;
 	const char *since;    /* an earlier tree to compare counters with, or NULL */
 	unsigned int watch_s; /* 0: no watching */
+	bool software;        /* the root is the tree of a software HCA */
 	enum sxt_theme theme; /* the one whose check runs */
 	struct sxt_finding *findings;
 	size_t findings_cnt;

@@ -76,14 +76,21 @@ static void print_detail(const char *label, const char *text)
 	print_wrapped(text, LABEL_INDENT, LABEL_INDENT);
 }
 
-static void print_finding(const struct sxt_finding *f)
+static void print_head(const struct sxt_finding *f, const char *text)
 {
 	static const char *const marks[] = {"ok", "info", "warning", "BROKEN"};
+	enum sxt_severity severity = severity_of(f);
+	const char *begin = colour(severity);
+
+	printf("%s%-*s%s", begin, INDENT, marks[severity], begin[0] != '\0' ? "\033[0m" : "");
+	print_wrapped(text, INDENT, INDENT);
+}
+
+static void print_finding(const struct sxt_finding *f)
+{
 	const struct sxt_finding_kind *kind = &sxt_finding_kinds[f->id];
-	const char *begin = colour(kind->severity);
 	char line[1024];
 
-	printf("%s%-*s%s", begin, INDENT, marks[kind->severity], begin[0] != '\0' ? "\033[0m" : "");
 	if (kind->severity == SXT_SEVERITY_OK)
 		snprintf(line, sizeof(line), "%s: %s", f->object, f->seen);
 	else if (f->id == SXT_FINDING_NOT_READ)
@@ -91,12 +98,68 @@ static void print_finding(const struct sxt_finding *f)
 			 kind->id);
 	else
 		snprintf(line, sizeof(line), "%s: %s [%s]", f->object, kind->meaning, kind->id);
-	print_wrapped(line, INDENT, INDENT);
+	print_head(f, line);
 	if (kind->severity == SXT_SEVERITY_OK || f->id == SXT_FINDING_NOT_READ)
 		return;
 	print_detail("seen", f->seen);
 	print_detail("expected", f->expected);
 	print_detail("do", kind->remedy);
+}
+
+/* The next finding of the same kind at or after @at, or findings_cnt. */
+static size_t next_alike(const struct sxt_doctor *d, const struct sxt_finding *f, size_t at)
+{
+	while (at < d->findings_cnt &&
+	       (d->findings[at].id != f->id || d->findings[at].theme != f->theme))
+		at++;
+	return at;
+}
+
+static bool expect_the_same(const struct sxt_doctor *d, const struct sxt_finding *f)
+{
+	for (size_t i = next_alike(d, f, 0); i < d->findings_cnt; i = next_alike(d, f, i + 1)) {
+		if (strcmp(d->findings[i].expected, f->expected) != 0)
+			return false;
+	}
+	return true;
+}
+
+/* Several objects with one and the same trouble: what it means and what to do stand once. */
+static void print_alike(const struct sxt_doctor *d, const struct sxt_finding *f)
+{
+	const struct sxt_finding_kind *kind = &sxt_finding_kinds[f->id];
+	bool same = expect_the_same(d, f);
+	const char *label = "seen";
+	char line[1024];
+
+	snprintf(line, sizeof(line), "%s [%s]", kind->meaning, kind->id);
+	print_head(f, line);
+	for (size_t i = next_alike(d, f, 0); i < d->findings_cnt; i = next_alike(d, f, i + 1)) {
+		const struct sxt_finding *one = &d->findings[i];
+
+		snprintf(line, sizeof(line), "%s: %s%s%s%s", one->object, one->seen,
+			 same ? "" : " (expected ", same ? "" : one->expected, same ? "" : ")");
+		print_detail(label, line);
+		label = "";
+	}
+	print_detail("expected", same ? f->expected : "");
+	print_detail("do", kind->remedy);
+}
+
+static bool folds(const struct sxt_finding *f)
+{
+	return severity_of(f) != SXT_SEVERITY_OK && f->id != SXT_FINDING_NOT_READ;
+}
+
+/* At its first finding, a kind that several objects share is printed for all of them. */
+static void print_at(const struct sxt_doctor *d, size_t at)
+{
+	const struct sxt_finding *f = &d->findings[at];
+
+	if (!folds(f) || (next_alike(d, f, 0) == at && next_alike(d, f, at + 1) == d->findings_cnt))
+		print_finding(f);
+	else if (next_alike(d, f, 0) == at)
+		print_alike(d, f);
 }
 
 static bool has_theme(const struct sxt_doctor *d, enum sxt_theme theme)
@@ -116,7 +179,7 @@ static void print_theme(const struct sxt_doctor *d, enum sxt_theme theme)
 			const struct sxt_finding *f = &d->findings[i];
 
 			if (f->theme == theme && (int)severity_of(f) == severity)
-				print_finding(f);
+				print_at(d, i);
 		}
 	}
 }

@@ -668,7 +668,8 @@ def line_without_value(tree):
     tree.put("/etc/nccl.conf", "export\n")
 
 
-@case("set-shadowed NCCL_DEBUG", text="INFO (/root/.nccl.conf:1) does not count; WARN (environment)")
+@case("set-shadowed NCCL_DEBUG",
+      text="'INFO' (/root/.nccl.conf:1) does not count, 'WARN' (environment)")
 def shadowed(tree):
     tree.env(NCCL_DEBUG="WARN")
     tree.put("/root/.nccl.conf", "NCCL_DEBUG=INFO\n")

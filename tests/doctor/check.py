@@ -24,8 +24,9 @@ class Doctor:
     def fail(self, name, text):
         self.failures.append(f"{name}: {text}")
 
-    def run(self, *arguments):
+    def run(self, *arguments, **variables):
         env = {key: value for key, value in os.environ.items() if not key.startswith("SEXTANT_")}
+        env.update(variables)
         return subprocess.run([self.sextant, "doctor", *arguments], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, timeout=60, check=False, env=env)
 
@@ -109,6 +110,20 @@ def check_healthy(doctor, node):
     return keys(document)
 
 
+def check_software(doctor):
+    """Within `sextant soft run` the tree is named by the environment, and has no devices below."""
+    tree = trees.roce()
+    tree.drop("/dev/infiniband")
+    tree.drop("/sys/class/infiniband_verbs")
+    with tempfile.TemporaryDirectory() as root:
+        tree.write(root)
+        done = doctor.run("--json", SEXTANT_SYSROOT=root, SEXTANT_SOFT_STATE="/dev/shm/x")
+    found = {row["id"] for row in json.loads(done.stdout)["findings"]}
+    if done.returncode != 0 or found != {"dev-software", "port-ok", "gid-choice"}:
+        doctor.fail("software", f"exit {done.returncode}, found {sorted(found)}")
+    return found
+
+
 def check_all_shown(doctor, shown):
     """No finding without a tree that shows it; the healthy nodes show that it can be absent."""
     listed = doctor.run("--markdown").stdout.decode().splitlines()[2:]
@@ -134,6 +149,7 @@ def main():
         shown |= check_case(doctor, healthy, case)
     for case in growth.CASES:
         shown |= growth.check(doctor, case)
+    shown |= check_software(doctor)
     check_all_shown(doctor, shown)
     print("\n".join(doctor.failures))
     print(f"{len(cases.CASES) + len(growth.CASES)} trees, {len(doctor.failures)} failures")
