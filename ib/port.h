@@ -30,6 +30,8 @@ struct sxt_device {
 	/* Set by the watcher for good after DEVICE_FATAL; relaxed, it stands for nothing else. */
 	_Atomic uint32_t is_dead;
 	uint32_t unknown_events; /* the watcher's: kinds of event told once, one bit each */
+	/* Unlike MTUs that were told, a bit for two; relaxed, it stands for nothing else. */
+	_Atomic uint64_t mtus_told;
 };
 
 /* Where a port is reached, read at each connect. */

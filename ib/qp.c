@@ -181,6 +181,24 @@ static uint8_t smaller_mtu(uint8_t a, uint8_t b)
 	return a < b ? a : b;
 }
 
+/* Once for an HCA and two MTUs: jumbo frames are often set on one end only. */
+static void tell_mtu(const struct sxt_port *port, const struct sxt_qp_route *route)
+{
+	uint8_t own = route->local->path.mtu & 7;
+	uint8_t peer = route->peer->mtu & 7;
+	uint64_t bit = 1ull << (own * 8 + peer);
+
+	if (own == peer ||
+	    (atomic_fetch_or_explicit(&port->device->mtus_told, bit, memory_order_relaxed) & bit) !=
+		    0)
+		return;
+	SXT_LOG(SXT_LOG_WARN,
+		"port %s has MTU %u and %s %u: connections between them use %u; give both ends' "
+		"interfaces the same MTU",
+		port->label, 128u << own, route->peer_name, 128u << peer,
+		128u << smaller_mtu(own, peer));
+}
+
 static const char *explain_rtr(const struct sxt_qp_route *route, int rc)
 {
 	bool ethernet = route->local->path.link_layer == IBV_LINK_LAYER_ETHERNET;
@@ -217,6 +235,7 @@ static int to_rtr(const struct sxt_port *port, struct ibv_qp *qp, const struct s
 	char to[64];
 	int rc;
 
+	tell_mtu(port, route);
 	fill_address(port, route, &attr.ah_attr);
 	rc = sxt_verbs_modify_qp(port->device->verbs, qp, &attr,
 				 IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |

@@ -104,10 +104,11 @@ def infiniband(stage):
 
 
 def unlike_mtu(stage):
-    """Two ports with different MTUs meet at the smaller one."""
+    """Two ports with different MTUs meet at the smaller one, and it is told."""
     fabric = two_hosts({"ports": [{"mtu": 1024}]})
     fabric["hosts"][1]["hcas"][0] = {"ports": [{"mtu": 4096}]}
-    expect(stage.run(stage.soft(fabric, *stage.bench("-e", "1M", "-f", "16"))), OK, "0 wrong")
+    expect(stage.run(stage.soft(fabric, *stage.bench("-e", "1M", "-f", "16"))), OK, "0 wrong",
+           "connections between them use 1024")
 
 
 def unlike_link_layers(stage):

@@ -365,6 +365,7 @@ static void infiniband_is_addressed_by_lid_and_through_routers_by_gid(void **sta
 	sxt_qp_destroy(port, qp);
 	/* A routable LID (bytes 4 and 5) says nothing about the subnet. */
 	peer.gid[0] = 0xfe;
+	peer.mtu = IBV_MTU_2048;
 	peer.gid[4] = 0x09;
 	peer.gid[5] = 0x02;
 	assert_int_equal(sxt_qp_create(port, &spec, &qp), 0);
@@ -372,7 +373,12 @@ static void infiniband_is_addressed_by_lid_and_through_routers_by_gid(void **sta
 	assert_int_equal(seen.rtr.ah_attr.is_global, 0);
 	assert_int_equal(seen.rtr.ah_attr.dlid, 9);
 	sxt_qp_destroy(port, qp);
+	assert_int_equal(seen.rtr.path_mtu, IBV_MTU_2048);
+	assert_int_equal(rig_logged("1 port fake_0 has MTU 4096 and somebody 2048: connections "
+				    "between them use 2048"),
+			 1);
 	peer.gid[7] = 2;
+	peer.mtu = IBV_MTU_4096;
 	assert_int_equal(sxt_qp_create(port, &spec, &qp), 0);
 	assert_int_equal(sxt_qp_join(port, qp, &route), 0);
 	assert_int_equal(seen.rtr.ah_attr.is_global, 1);
