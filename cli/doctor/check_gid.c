@@ -1,11 +1,9 @@
 /*
  * check_gid.c - which address of a port's GID table is used: the plugin's own choice, explained.
  */
-#include "cli/cli.h"
 #include "cli/doctor/doctor.h"
 
 #include "core/config.h"
-#include "core/log.h"
 #include "ib/gid.h"
 #include "ib/gid_read.h"
 
@@ -31,25 +29,6 @@ static const struct {
 	{SXT_GID_NOTE_V1_ONLY, SXT_FINDING_GID_V1_ONLY},
 };
 
-/* The parser of wishes logs what it cannot use; a sink is a plain function. */
-static struct sxt_doctor *sink_doctor;
-
-static void sink(enum sxt_log_level level, const char *file, int line, const char *text)
-{
-	(void)file;
-	(void)line;
-	for (size_t i = 0; i < sink_doctor->findings_cnt; i++) {
-		const struct sxt_finding *f = &sink_doctor->findings[i];
-
-		/* Once, not for each port. */
-		if (f->id == SXT_FINDING_GID_SETTING && strncmp(f->seen, text, 64) == 0)
-			return;
-	}
-	if (level <= SXT_LOG_WARN)
-		sxt_doctor_add(sink_doctor, SXT_FINDING_GID_SETTING, "address settings", NULL, "%s",
-			       text);
-}
-
 /* The settings of the tree, not those of this process; bad values were told with the settings. */
 static void read_wishes(struct sxt_doctor *d, struct sxt_gid_wishes *out)
 {
@@ -63,10 +42,9 @@ static void read_wishes(struct sxt_doctor *d, struct sxt_gid_wishes *out)
 		if (value != NULL && value[0] != '\0')
 			sxt_ignore(sxt_opt_parse(&sxt_opts[i], value, &config, why, sizeof(why)));
 	}
-	sink_doctor = d;
-	sxt_log_set_sink(sink);
+	sxt_doctor_listen(d, SXT_FINDING_GID_SETTING, "address settings");
 	sxt_ignore(sxt_gid_wishes_parse(&config, out));
-	sxt_cli_log_to_stderr("sextant doctor");
+	sxt_doctor_listen(NULL, SXT_FINDING_GID_SETTING, NULL);
 }
 
 static const char *origin_of(const struct sxt_doctor *d, const char *name)

@@ -3,8 +3,7 @@
  */
 #include "cli/doctor/doctor.h"
 
-#include "core/config.h"
-#include "ib/names.h"
+#include "ib/hca.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,6 @@
 #define STATE_INIT    2
 #define STATE_ACTIVE  4
 #define PHYS_DISABLED 3
-#define ENTRY_BYTES   128
 
 static void check_down(struct sxt_doctor *d, const struct sxt_doctor_port *port)
 {
@@ -64,59 +62,41 @@ static void check_state(struct sxt_doctor *d, struct sxt_doctor_port *port)
 		sxt_doctor_choose_gid(d, port);
 }
 
-static void check_list(struct sxt_doctor *d, struct sxt_doctor_port *port)
+static void leave_out(struct sxt_doctor *d, const struct sxt_hca_list *list)
 {
-	const char *list = sxt_doctor_value(d, "NCCL_IB_HCA");
-
-	if (list == NULL || sxt_names_match(list, port->hca->name, (int)port->num))
-		return;
-	sxt_doctor_add(d, SXT_FINDING_PORT_LEFT_OUT, port->label, NULL, "NCCL_IB_HCA=%s", list);
-	port->left_out = true;
-}
-
-/* An entry that names no device: the nearest name helps. */
-static void check_entry(struct sxt_doctor *d, const char *entry, bool exact)
-{
-	const char *names[64];
-	size_t names_cnt = 0;
-	char list[ENTRY_BYTES + 2];
-	const char *nearest;
-	char word[ENTRY_BYTES];
-
-	snprintf(list, sizeof(list), "%s%s", exact ? "=" : "", entry);
 	for (size_t i = 0; i < d->ports_cnt; i++) {
-		if (sxt_names_match(list, d->ports[i].hca->name, (int)d->ports[i].num))
-			return;
+		struct sxt_doctor_port *port = &d->ports[i];
+
+		port->left_out = !sxt_hca_picks(list, port->hca->name, port->num);
+		if (port->left_out)
+			sxt_doctor_add(d, SXT_FINDING_PORT_LEFT_OUT, port->label, NULL,
+				       "NCCL_IB_HCA=%s", sxt_doctor_value(d, "NCCL_IB_HCA"));
 	}
-	for (size_t i = 0; i < d->hcas_cnt && names_cnt < SXT_ARRAY_LEN(names); i++)
-		names[names_cnt++] = d->hcas[i].name;
-	snprintf(word, sizeof(word), "%.*s", (int)strcspn(entry, ":"), entry);
-	nearest = sxt_nearest(word, names, names_cnt);
-	sxt_doctor_add(d, SXT_FINDING_HCA_NO_MATCH, "NCCL_IB_HCA",
-		       nearest != NULL ? nearest : "the name of a device here", "'%s'", entry);
 }
 
-static void check_entries(struct sxt_doctor *d)
+/* What the plugin itself would say about the list, with all ports there are. */
+static void check_list(struct sxt_doctor *d)
 {
-	const char *list = sxt_doctor_value(d, "NCCL_IB_HCA");
-	size_t marks;
-	bool exact;
+	const char *text = sxt_doctor_value(d, "NCCL_IB_HCA");
+	struct sxt_hca_port *ports = calloc(d->ports_cnt + 1, sizeof(*ports));
+	struct sxt_hca_list list = {0};
+	int bad_cnt;
 
-	if (list == NULL)
-		return;
-	marks = strspn(list, "^=");
-	exact = memchr(list, '=', marks) != NULL;
-	list += marks;
-	while (*list != '\0') {
-		size_t len = strcspn(list, ",");
-		char entry[ENTRY_BYTES];
-
-		snprintf(entry, sizeof(entry), "%.*s", (int)(len < ENTRY_BYTES ? len : ENTRY_BYTES),
-			 list);
-		if (len > 0)
-			check_entry(d, entry, exact);
-		list += len + (list[len] == ',');
-	}
+	if (text == NULL || ports == NULL)
+		goto out;
+	for (size_t i = 0; i < d->ports_cnt; i++)
+		ports[i] = (struct sxt_hca_port){d->ports[i].hca->name, d->ports[i].num};
+	sxt_doctor_listen(d, SXT_FINDING_HCA_LIST, "NCCL_IB_HCA");
+	if (sxt_hca_parse(text, &list, &bad_cnt) != 0)
+		d->out_of_memory = true;
+	else
+		sxt_ignore(sxt_hca_check(&list, ports, (uint32_t)d->ports_cnt));
+	sxt_doctor_listen(NULL, SXT_FINDING_HCA_LIST, NULL);
+	leave_out(d, &list);
+out:
+	d->out_of_memory = d->out_of_memory || ports == NULL;
+	sxt_hca_fini(&list);
+	free(ports);
 }
 
 static void tell_port(struct sxt_doctor *d, const struct sxt_doctor_port *port)
@@ -163,12 +143,11 @@ void sxt_check_ports(struct sxt_doctor *d)
 {
 	bool any = false;
 
+	check_list(d);
 	for (size_t i = 0; i < d->ports_cnt; i++) {
-		check_list(d, &d->ports[i]);
 		if (!d->ports[i].left_out)
 			check_state(d, &d->ports[i]);
 	}
-	check_entries(d);
 	compare_ports(d);
 	for (size_t i = 0; i < d->ports_cnt; i++) {
 		if (!d->ports[i].usable)

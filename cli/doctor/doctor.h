@@ -152,6 +152,12 @@ void sxt_doctor_add(struct sxt_doctor *d, enum sxt_finding_id id, const char *ob
 		    const char *expected, const char *fmt, ...) SXT_PRINTF(5, 6);
 
 /**
+ * sxt_doctor_listen() - make findings of what the transport's own functions log as warnings.
+ * @d: where they go; NULL sends lines to standard error again. @id, @object: of the findings.
+ */
+void sxt_doctor_listen(struct sxt_doctor *d, enum sxt_finding_id id, const char *object);
+
+/**
  * sxt_doctor_not_read() - add the finding that a file could not be read.
  * @d: the doctor. @path: below the root. @rc: why, a negative errno.
  */

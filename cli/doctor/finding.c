@@ -3,6 +3,8 @@
  */
 #include "cli/doctor/doctor.h"
 
+#include "cli/cli.h"
+#include "core/log.h"
 #include "core/status.h"
 
 #include <ctype.h>
@@ -87,6 +89,41 @@ void sxt_doctor_add(struct sxt_doctor *d, enum sxt_finding_id id, const char *ob
 void sxt_doctor_not_read(struct sxt_doctor *d, const char *path, int rc)
 {
 	sxt_doctor_add(d, SXT_FINDING_NOT_READ, path, NULL, "%s", sxt_strerror(rc));
+}
+
+/* Who listens to the log, and what its warnings are findings of; a sink is a plain function. */
+static struct {
+	struct sxt_doctor *doctor;
+	enum sxt_finding_id id;
+	const char *object;
+} listener;
+
+static void sink(enum sxt_log_level level, const char *file, int line, const char *text)
+{
+	const struct sxt_doctor *d = listener.doctor;
+
+	(void)file;
+	(void)line;
+	for (size_t i = 0; i < d->findings_cnt; i++) {
+		const struct sxt_finding *f = &d->findings[i];
+
+		/* Once, not for each port. */
+		if (f->id == listener.id && strncmp(f->seen, text, 64) == 0)
+			return;
+	}
+	if (level <= SXT_LOG_WARN)
+		sxt_doctor_add(listener.doctor, listener.id, listener.object, NULL, "%s", text);
+}
+
+void sxt_doctor_listen(struct sxt_doctor *d, enum sxt_finding_id id, const char *object)
+{
+	listener.doctor = d;
+	listener.id = id;
+	listener.object = object;
+	if (d != NULL)
+		sxt_log_set_sink(sink);
+	else
+		sxt_cli_log_to_stderr("sextant doctor");
 }
 
 static int format_path(char out[PATH_MAX], const char *fmt, va_list args)

@@ -280,14 +280,30 @@ def list_excludes(tree):
     tree.env(NCCL_IB_HCA="^=mlx5_1")
 
 
-@case("hca-no-match NCCL_IB_HCA", text="mlx5_1")
+@case("hca-list NCCL_IB_HCA", text="mlx5_1")
 def list_misspelt(tree):
     tree.env(NCCL_IB_HCA="mlx5_0,mlx5_1,mlxl5_1")
 
 
-@case(["hca-no-match NCCL_IB_HCA"])
+@case("hca-list NCCL_IB_HCA", text="mlx5_1:2")
 def list_wrong_port(tree):
     tree.env(NCCL_IB_HCA="=mlx5_0,mlx5_1,mlx5_1:2")
+
+
+@case("hca-list NCCL_IB_HCA", text="mlx5_10")
+def list_prefix(tree):
+    trees.add_hca(tree, 2, name="mlx5_10")
+    tree.env(NCCL_IB_HCA="mlx5_1,mlx5_0")
+
+
+@case("hca-list NCCL_IB_HCA")
+def list_port_overflows(tree):
+    tree.env(NCCL_IB_HCA="=mlx5_0,mlx5_1,mlx5_1:18446744073709551615")
+
+
+@case([])
+def list_of_all(tree):
+    tree.env(NCCL_IB_HCA="=mlx5_0:1,mlx5_1")
 
 
 # Addresses.
