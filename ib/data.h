@@ -276,6 +276,8 @@ struct sxt_recv_end {
 	struct ibv_mr *records_mrs[SXT_PORTS_MAX];
 	struct ibv_mr *shadow_mrs[SXT_PORTS_MAX];
 	void *memory;
+	struct ibv_sge group_sge; /* template of groups, with group_wr */
+	struct ibv_send_wr group_wr;
 	struct ibv_recv_wr receives[SXT_RECV_BATCH]; /* of the path they were posted on last */
 };
 SXT_ASSERT_LINE(struct sxt_recv_end, posted);

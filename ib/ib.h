@@ -217,10 +217,13 @@ SXT_MUST_CHECK enum sxt_send_look sxt_send_look(struct sxt_conn *conn, uint64_t 
 SXT_MUST_CHECK int sxt_send_plain(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag,
 				  struct sxt_mr *mr, struct sxt_request **out);
 
+/* No errno: the caller still has the connection and calls sxt_send_any(). */
+#define SXT_SEND_OTHERWISE 1
+
 /**
  * sxt_send_grouped() - the second half after SXT_SEND_GROUPED.
  * @conn, @data, @bytes, @tag, @mr, @out: as for sxt_send().
- * Thread: the data path. Path: hot. Return: as sxt_send().
+ * Thread: the data path. Path: hot. Return: as sxt_send(), or SXT_SEND_OTHERWISE.
  */
 SXT_MUST_CHECK int sxt_send_grouped(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag,
 				    struct sxt_mr *mr, struct sxt_request **out);

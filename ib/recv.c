@@ -358,6 +358,86 @@ static int recv_planned(struct sxt_recv_end *end, const struct sxt_recv_spec *sp
 	return 0;
 }
 
+/* The entries of a group that needs nothing special. Return: false if it does. */
+static SXT_INLINE bool group_entries(struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
+				     uint64_t word)
+{
+	struct sxt_wire_cts *cts = &end->shadow[end->posted % SXT_RING_ENTRIES];
+	uint64_t sequence = end->posted;
+	uint64_t lap = sxt_cts_lap(sequence);
+	int i;
+
+	for (i = 0; i < spec->cnt; i++, cts++) {
+		const struct sxt_mr *mr = spec->mrs[i];
+
+		if (SXT_UNLIKELY(mr == NULL || spec->bytes[i] > end->whole_bytes))
+			return false;
+		cts->addr_lap = (uintptr_t)spec->data[i] | lap;
+		cts->rkeys[0] = mr->rkeys[0];
+		cts->tag = (uint32_t)spec->tags[i];
+		cts->size_low = (uint32_t)spec->bytes[i];
+		memcpy((char *)cts + offsetof(struct sxt_wire_cts, size_high), &word, sizeof(word));
+		word += 1ull << SXT_CTS_WORD_HANDLE_SHIFT | 1ull << (SXT_CTS_WORD_GROUP_SHIFT + 4);
+		cts->sequence = ++sequence;
+	}
+	return true;
+}
+
+/*
+ * A group as most are: messages of one write each, waited for, on one path, not over the ring's
+ * end, in one unsignaled write. The owner word is held. Return: false if it is not such a one.
+ */
+static SXT_INLINE bool recv_group(struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
+				  struct sxt_request **out, int *rc_out)
+{
+	uint32_t cnt = (uint32_t)spec->cnt;
+	struct sxt_request *request = end->conn.free_requests;
+	struct sxt_path *path = end->conn.paths;
+	uint16_t cts_end = (uint16_t)(path->cts_posted + 1);
+	struct ibv_send_wr *bad;
+	uint64_t word;
+
+	if (request == NULL || cnt - 2 > SXT_RECVS_MAX - 2 || end->conn.paths_cnt != 1 ||
+	    end->posted % SXT_RING_ENTRIES + cnt > SXT_RING_ENTRIES ||
+	    end->posted + cnt - end->consumed > SXT_RING_ENTRIES ||
+	    end->rq_reserved + cnt > end->rq_low ||
+	    (uint16_t)(cts_end - path->cts_signaled) >= SXT_CTS_SIGNAL_EVERY ||
+	    (uint16_t)(path->cts_posted - path->cts_acked) > SXT_RECV_SQ_USABLE - 2)
+		return false;
+	word = SXT_CTS_WANT_IMM |
+	       (uint64_t)(request->index * SXT_RECVS_MAX) << SXT_CTS_WORD_HANDLE_SHIFT |
+	       1ull << SXT_CTS_WORD_CHUNKS_SHIFT |
+	       (uint64_t)((uint16_t)(request->imm + SXT_REQ_IMM_NEXT) >> SXT_IMM_GEN_SHIFT)
+		       << SXT_CTS_WORD_GEN_SHIFT |
+	       (uint64_t)cnt << SXT_CTS_WORD_GROUP_SHIFT;
+	if (!group_entries(end, spec, word))
+		return false;
+	end->group_sge.addr = (uintptr_t)&end->shadow[end->posted % SXT_RING_ENTRIES];
+	end->group_sge.length = cnt * (uint32_t)sizeof(*end->shadow);
+	end->group_wr.wr.rdma.remote_addr =
+		end->ring_addr + end->posted % SXT_RING_ENTRIES * sizeof(*end->shadow);
+	request = sxt_request_take(&end->conn);
+	atomic_store_explicit(&request->done, 0, memory_order_relaxed);
+	request->fresh = (uint8_t)((1u << cnt) - 1);
+	request->open = 0;
+	request->cnt = (uint8_t)cnt;
+	request->flags = 0;
+	request->imm = (uint16_t)(request->imm + SXT_REQ_IMM_NEXT);
+	request->path = path;
+	request->position = end->posted + cnt;
+	end->posted += cnt;
+	end->asked = end->posted;
+	end->rq_reserved += cnt;
+	end->plain_left = 0; /* counted anew by the next that asks */
+	path->cts_posted = cts_end;
+	*rc_out = ibv_post_send(path->qp, &end->group_wr, &bad);
+	if (SXT_UNLIKELY(*rc_out != 0))
+		*rc_out = sxt_conn_post_failed(&end->conn, path, *rc_out, "a clear-to-send");
+	else
+		*out = request;
+	return true;
+}
+
 /* Any receive; the owner word is held and given back. */
 static SXT_NOINLINE int recv_any(struct sxt_conn *conn, const struct sxt_recv_spec *spec,
 				 struct sxt_request **out)
@@ -372,7 +452,9 @@ static SXT_NOINLINE int recv_any(struct sxt_conn *conn, const struct sxt_recv_sp
 		rc = sxt_conn_misuse(conn, 0);
 	else if (SXT_UNLIKELY(conn->attention))
 		rc = sxt_conn_attend(conn, NULL);
-	if (rc == 0) {
+	if (rc == 0)
+		rc = receives_top_up(end);
+	if (rc == 0 && (spec->cnt == 1 || !recv_group(end, spec, out, &rc))) {
 		rc = recv_planned(end, spec, out);
 		end->plain_left = spec->cnt == 1 ? plain_budget(end) : 0;
 	}
@@ -392,6 +474,10 @@ void sxt_recv_ready(struct sxt_recv_end *end)
 	end->wr.wr.rdma.rkey = path->rkey;
 	end->sge.addr = (uintptr_t)&end->cts;
 	end->sge.length = sizeof(end->cts);
+	end->group_wr = end->wr;
+	end->group_wr.send_flags = 0;
+	end->group_wr.sg_list = &end->group_sge;
+	end->group_sge.lkey = path->lkey;
 	end->cts.size_high = SXT_CTS_WANT_IMM;
 	end->cts.max_chunks = 1;
 	end->cts.group = 1;

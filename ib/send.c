@@ -42,7 +42,7 @@ static SXT_INLINE bool ring_has(const struct sxt_send_end *end, uint64_t positio
 }
 
 /* A group counts when every member is there: matching over half of one could mismatch tags. */
-static int open_group(struct sxt_send_end *end)
+static SXT_NOINLINE int open_group(struct sxt_send_end *end)
 {
 	const struct sxt_wire_cts *first = ring_entry(end, end->head);
 	uint32_t cnt;
@@ -512,10 +512,10 @@ enum sxt_send_look sxt_send_look(struct sxt_conn *conn, uint64_t bytes, uint32_t
 		sxt_context_disown(ctx);
 		return SXT_SEND_WAIT;
 	}
-	return SXT_LIKELY(mr != NULL && ring_entry(end, end->head)->group == 1 &&
-			  is_plain(end, end->head, bytes, tag))
-		       ? SXT_SEND_PLAIN
-		       : SXT_SEND_ANY;
+	if (ring_entry(end, end->head)->group != 1)
+		return SXT_SEND_GROUPED;
+	return SXT_LIKELY(mr != NULL && is_plain(end, end->head, bytes, tag)) ? SXT_SEND_PLAIN
+									      : SXT_SEND_ANY;
 }
 
 int sxt_send_plain(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag,
@@ -546,24 +546,20 @@ int sxt_send_grouped(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t
 		     struct sxt_mr *mr, struct sxt_request **out)
 {
 	struct sxt_send_end *end = sxt_send_end(conn);
-	uint64_t position = first_free(end);
 	struct message message = {
-		.cts = ring_entry(end, position),
-		.out = out,
-		.mr = mr,
-		.addr = (uintptr_t)data,
-		.bytes = bytes,
-		.position = position,
-		.tag = tag,
-	};
+		.out = out, .mr = mr, .addr = (uintptr_t)data, .bytes = bytes, .tag = tag};
 	int rc;
 
-	if (SXT_UNLIKELY(mr == NULL || !is_plain(end, position, bytes, tag)))
-		return sxt_send_any(conn, data, bytes, tag, mr, out);
+	if (end->free_mask == 0 && open_group(end) != 0)
+		return SXT_SEND_OTHERWISE;
+	message.position = first_free(end);
+	if (SXT_UNLIKELY(mr == NULL || !is_plain(end, message.position, bytes, tag)))
+		return SXT_SEND_OTHERWISE;
+	message.cts = ring_entry(end, message.position);
 	end->free_mask &= end->free_mask - 1;
 	if (end->free_mask == 0)
 		end->head += end->group_cnt;
-	rc = post_whole(end, &message, sxt_conn_path(conn, position));
+	rc = post_whole(end, &message, sxt_conn_path(conn, message.position));
 	sxt_context_disown(conn->ctx);
 	return rc;
 }
@@ -571,15 +567,20 @@ int sxt_send_grouped(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t
 int sxt_send(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag, struct sxt_mr *mr,
 	     struct sxt_request **out)
 {
+	int rc = SXT_SEND_OTHERWISE;
+
 	switch (sxt_send_look(conn, bytes, tag, mr)) {
+	case SXT_SEND_WAIT:
+		return -EAGAIN;
 	case SXT_SEND_PLAIN:
 		return sxt_send_plain(conn, data, bytes, tag, mr, out);
 	case SXT_SEND_GROUPED:
-		return sxt_send_grouped(conn, data, bytes, tag, mr, out);
+		rc = sxt_send_grouped(conn, data, bytes, tag, mr, out);
+		break;
 	case SXT_SEND_ANY:
-		return sxt_send_any(conn, data, bytes, tag, mr, out);
-	case SXT_SEND_WAIT:
 		break;
 	}
-	return -EAGAIN;
+	if (rc == SXT_SEND_OTHERWISE)
+		rc = sxt_send_any(conn, data, bytes, tag, mr, out);
+	return rc;
 }

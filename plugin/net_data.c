@@ -32,6 +32,15 @@ static SXT_NOINLINE SXT_FLATTEN ncclResult_t isend_plain(void *send_comm, void *
 	return started(rc, made, request);
 }
 
+static SXT_NOINLINE ncclResult_t isend_any(void *send_comm, void *data, size_t bytes, int tag,
+					   void *mhandle, void **request)
+{
+	struct sxt_request *made = NULL;
+	int rc = sxt_send_any(send_comm, data, bytes, (uint32_t)tag, mhandle, &made);
+
+	return started(rc, made, request);
+}
+
 static SXT_NOINLINE SXT_FLATTEN ncclResult_t isend_grouped(void *send_comm, void *data,
 							   size_t bytes, int tag, void *mhandle,
 							   void **request)
@@ -39,15 +48,8 @@ static SXT_NOINLINE SXT_FLATTEN ncclResult_t isend_grouped(void *send_comm, void
 	struct sxt_request *made = NULL;
 	int rc = sxt_send_grouped(send_comm, data, bytes, (uint32_t)tag, mhandle, &made);
 
-	return started(rc, made, request);
-}
-
-static SXT_NOINLINE ncclResult_t isend_any(void *send_comm, void *data, size_t bytes, int tag,
-					   void *mhandle, void **request)
-{
-	struct sxt_request *made = NULL;
-	int rc = sxt_send_any(send_comm, data, bytes, (uint32_t)tag, mhandle, &made);
-
+	if (SXT_UNLIKELY(rc == SXT_SEND_OTHERWISE))
+		return isend_any(send_comm, data, bytes, tag, mhandle, request);
 	return started(rc, made, request);
 }
 
