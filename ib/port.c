@@ -122,8 +122,12 @@ static struct sxt_port *create_port(const struct listing *listing, struct sxt_de
 								       : IBV_LINK_LAYER_INFINIBAND;
 	port->max_message_bytes = attr->max_msg_sz;
 	port->max_message_log2 = log2_floor(attr->max_msg_sz);
-	port->rail = named != NULL ? named->rail : -1;
-	port->plane = named != NULL ? named->plane : -1;
+	port->rail = -1;
+	port->plane = -1;
+	if (named != NULL) {
+		port->rail = named->rail;
+		port->plane = named->plane;
+	}
 	if (num == 1)
 		snprintf(port->label, sizeof(port->label), "%s", device->name);
 	else

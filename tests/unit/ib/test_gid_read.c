@@ -263,6 +263,7 @@ static void prefixes_come_from_the_interfaces_own_addresses(void **state)
 	put_gid(2, "2001:0db8:0000:0000:0000:0000:0000:0001\n", "RoCE v2\n", "eth0\n");
 	source.addrs = &second;
 	assert_int_equal(sxt_gid_read_table(&source, &list), 0);
+	source.addrs = NULL;
 	assert_int_equal(list.gids[0].prefix_len, 22);
 	assert_int_equal(list.gids[1].prefix_len, 64);
 	assert_int_equal(list.gids[2].prefix_len, 0);
