@@ -183,6 +183,7 @@ static int hand_over(struct sxt_attempt *attempt, struct sxt_conn **out)
 		is_connecting(attempt) ? "connected to" : "accepted", conn->peer_name,
 		attempt->nic->label, conn->paths[0].local.path.qpn, conn->paths[0].peer.qpn,
 		conn->paths_cnt);
+	sxt_conn_made(conn);
 	/* The connection owns its private context from here on. */
 	attempt->owns_ctx = false;
 	attempt->conn = NULL;
@@ -299,17 +300,15 @@ static const char *link_layer_name(uint8_t link_layer)
 	return link_layer == IBV_LINK_LAYER_ETHERNET ? "RoCE" : "InfiniBand";
 }
 
-int sxt_attempt_start_conn(struct sxt_attempt *attempt)
+int sxt_attempt_check_links(struct sxt_attempt *attempt)
 {
 	struct sxt_conn *conn = attempt->conn;
-	struct peer_words peer;
-	int rc;
-
-	read_peer(attempt, &peer);
-	snprintf(conn->peer_name, sizeof(conn->peer_name), "%.64s %.24s", peer.name,
+	uint8_t own = attempt->nic->ports[0]->link_layer;
+	pthread_mutex_lock(&attempt->ib->watcher->lock);
+	snprintf(conn->peer_name, sizeof(conn->peer_name), "%.64s %.24s", attempt->side->peer,
 		 attempt->paths[0].hca);
+	pthread_mutex_unlock(&attempt->ib->watcher->lock);
 	for (uint32_t i = 0; i < conn->paths_cnt; i++) {
-		uint8_t own = conn->paths[i].local.path.link_layer;
 		uint8_t peers = attempt->paths[i].link_layer;
 
 		if (own != peers)
@@ -317,12 +316,41 @@ int sxt_attempt_start_conn(struct sxt_attempt *attempt)
 				attempt, -EOPNOTSUPP,
 				"%s is %s and %s of %s is %s: they cannot be connected; leave one "
 				"of them out with NCCL_IB_HCA",
-				conn->paths[i].port->label, link_layer_name(own),
-				attempt->paths[i].hca, conn->peer_name, link_layer_name(peers));
+				attempt->nic->label, link_layer_name(own), attempt->paths[i].hca,
+				conn->peer_name, link_layer_name(peers));
 	}
+	return 0;
+}
+
+int sxt_attempt_start_conn(struct sxt_attempt *attempt)
+{
+	struct sxt_conn *conn = attempt->conn;
+	int rc;
+
 	rc = sxt_conn_start(conn, attempt->paths, &attempt->memory);
 	return rc == 0 ? 0
 		       : sxt_attempt_fail(attempt, rc, "joining its queue pair with the peer's");
+}
+
+static void add_candidates(const struct sxt_attempt *attempt, struct sxt_frame_out *frame)
+{
+	for (uint32_t i = 0; i < attempt->own_cnt; i++)
+		sxt_frame_add(frame, SXT_TLV_CANDIDATE, &attempt->own[i], sizeof(attempt->own[i]));
+}
+
+void sxt_attempt_send_unproven(struct sxt_attempt *attempt, uint64_t failed)
+{
+	struct sxt_watcher *watcher = attempt->ib->watcher;
+	struct sxt_conn *conn = attempt->conn;
+	struct sxt_frame_out frame;
+
+	sxt_frame_begin(&frame, SXT_FRAME_UNPROVEN, conn->peer_id, conn->id);
+	sxt_frame_add(&frame, SXT_TLV_FAILED, &failed, sizeof(failed));
+	add_candidates(attempt, &frame);
+	pthread_mutex_lock(&watcher->lock);
+	attempt->is_ready = false;
+	sxt_side_send(conn->side, &frame);
+	pthread_mutex_unlock(&watcher->lock);
 }
 
 void sxt_attempt_send(struct sxt_attempt *attempt, uint16_t type)
@@ -332,7 +360,7 @@ void sxt_attempt_send(struct sxt_attempt *attempt, uint16_t type)
 	struct sxt_frame_out frame;
 
 	sxt_frame_begin(&frame, type, conn->peer_id, conn->id);
-	if (type != SXT_FRAME_READY) {
+	if (type == SXT_FRAME_CONNECT || type == SXT_FRAME_ACCEPT) {
 		sxt_conn_memory(conn, &memory);
 		if (type == SXT_FRAME_CONNECT)
 			sxt_frame_add(&frame, SXT_TLV_TOKEN, attempt->handle.token,
@@ -342,6 +370,7 @@ void sxt_attempt_send(struct sxt_attempt *attempt, uint16_t type)
 				      sizeof(struct sxt_wire_path));
 		sxt_frame_add(&frame, type == SXT_FRAME_CONNECT ? SXT_TLV_RING : SXT_TLV_RECORDS,
 			      &memory, sizeof(memory));
+		add_candidates(attempt, &frame);
 	}
 	attempt->incarnation = conn->side->incarnation;
 	sxt_side_send(conn->side, &frame);

@@ -49,14 +49,21 @@ struct sxt_attempt {
 	/* Inbox, under the watcher's lock. */
 	uint32_t incarnation; /* of the channel when our last frame went out */
 	bool is_answered;     /* paths and memory are the peer's */
-	bool is_ready;
-	int refused; /* negative errno, 0 while not */
+	bool is_ready;        /* the other end has all it waits for */
+	bool is_retried;      /* the accepting end: paths are those of a further try */
+	uint64_t unproven;    /* the connecting end: paths that fail at the peer, a bit each */
+	int refused;          /* negative errno, 0 while not */
 	char refused_text[256];
 	uint32_t peer_id;
 	struct sxt_wire_memory memory;
-	/* Last, since they are large and only paths_cnt of them are ever written. */
 	uint32_t paths_cnt;
+	uint32_t theirs_cnt;
+	uint32_t own_cnt; /* not of the inbox, as own and own_places */
+	/* Last, since they are large, and only as many as are counted are ever written. */
 	struct sxt_wire_path paths[SXT_PATHS_MAX];
+	struct sxt_wire_candidate theirs[SXT_CANDIDATES_MAX];
+	struct sxt_wire_candidate own[SXT_CANDIDATES_MAX];
+	struct sxt_port_place own_places[SXT_CANDIDATES_MAX];
 };
 
 /**
@@ -103,6 +110,12 @@ SXT_MUST_CHECK int sxt_attempt_need_context(struct sxt_attempt *attempt);
 SXT_MUST_CHECK int sxt_attempt_make_conn(struct sxt_attempt *attempt, int kind, uint32_t paths_cnt);
 
 /**
+ * sxt_attempt_check_links() - InfiniBand and RoCE cannot be connected.
+ * @attempt: with the peer's paths. Return: 0 or -EOPNOTSUPP (logged).
+ */
+SXT_MUST_CHECK int sxt_attempt_check_links(struct sxt_attempt *attempt);
+
+/**
  * sxt_attempt_start_conn() - join the end with the peer's from the inbox.
  * @attempt: answered. Return: 0 or why not (logged).
  */
@@ -110,10 +123,16 @@ SXT_MUST_CHECK int sxt_attempt_start_conn(struct sxt_attempt *attempt);
 
 /**
  * sxt_attempt_send() - send a frame of the handshake about the end.
- * @attempt: attached to its channel. @type: CONNECT, ACCEPT or READY.
+ * @attempt: attached to its channel. @type: CONNECT, ACCEPT, READY or PROVEN.
  * Thread: holds the watcher's lock.
  */
 void sxt_attempt_send(struct sxt_attempt *attempt, uint16_t type);
+
+/**
+ * sxt_attempt_send_unproven() - ask the peer to try paths over other addresses.
+ * @attempt: of the accepting end. @failed: which, a bit each. Thread: takes the watcher's lock.
+ */
+void sxt_attempt_send_unproven(struct sxt_attempt *attempt, uint64_t failed);
 
 /**
  * sxt_attempts_drop() - give up what is being connected in a context, close its listeners.

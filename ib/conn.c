@@ -179,6 +179,7 @@ static int slot_take(struct sxt_conn *conn)
 /* Each CQ of the paths once: what a test that may complete anywhere has to look at. */
 static void cqs_collect(struct sxt_conn *conn)
 {
+	conn->cqs_cnt = 0;
 	for (uint32_t i = 0; i < conn->paths_cnt; i++) {
 		uint32_t known = 0;
 
@@ -189,30 +190,34 @@ static void cqs_collect(struct sxt_conn *conn)
 	}
 }
 
-static int paths_make(struct sxt_conn *conn)
+int sxt_conn_paths_make(struct sxt_conn *conn)
 {
-	bool sends = conn->kind == SXT_CONN_SEND;
-	uint32_t inline_least = UINT32_MAX;
+	struct sxt_port_place local;
+	int rc = 0;
+
+	for (uint32_t i = 0; i < conn->paths_cnt && rc == 0; i++) {
+		uint32_t place = i % conn->nic->ports_cnt;
+
+		rc = sxt_port_locate(conn->nic->ports[place], &local);
+		if (rc == 0)
+			rc = sxt_path_create(conn, i, place, &local);
+	}
+	return rc;
+}
+
+static void inline_set(struct sxt_conn *conn)
+{
+	uint32_t least = UINT32_MAX;
 
 	for (uint32_t i = 0; i < conn->paths_cnt; i++) {
-		struct sxt_path *path = &conn->paths[i];
-		uint32_t inline_bytes = 0;
-		int rc = sxt_path_create(conn, i, &inline_bytes);
-
-		if (rc != 0)
-			return rc;
-		if (inline_bytes < inline_least)
-			inline_least = inline_bytes;
-		path->lkey = sends ? sxt_send_end(conn)->memory_mrs[path->local_place]->lkey
-				   : sxt_recv_end(conn)->shadow_mrs[path->local_place]->lkey;
+		if (conn->paths[i].inline_bytes < least)
+			least = conn->paths[i].inline_bytes;
 	}
-	cqs_collect(conn);
-	if (sends)
-		sxt_send_end(conn)->can_inline = inline_least >= sizeof(struct sxt_wire_record);
+	if (conn->kind == SXT_CONN_SEND)
+		sxt_send_end(conn)->can_inline = least >= sizeof(struct sxt_wire_record);
 	else
-		sxt_recv_end(conn)->can_inline = inline_least >= sizeof(struct sxt_wire_cts) &&
+		sxt_recv_end(conn)->can_inline = least >= sizeof(struct sxt_wire_cts) &&
 						 conn->ctx->ib->config->ib_use_inline != 0;
-	return 0;
 }
 
 uint32_t sxt_conn_paths_cnt(struct sxt_nic *nic, uint32_t peer_ports_cnt)
@@ -262,15 +267,13 @@ int sxt_conn_create(struct sxt_context *ctx, struct sxt_nic *nic, enum sxt_conn_
 		return -ENOMEM;
 	conn->ctx = ctx;
 	conn->nic = nic;
+	conn->is_making = 1;
 	sxt_list_init(&conn->side_node);
 	rc = slot_take(conn);
 	if (rc != 0)
 		goto fail;
 	rc = kind == SXT_CONN_SEND ? send_memory(sxt_send_end(conn))
 				   : recv_memory(sxt_recv_end(conn));
-	if (rc != 0)
-		goto fail;
-	rc = paths_make(conn);
 	if (rc != 0)
 		goto fail;
 	*out = conn;
@@ -377,8 +380,6 @@ static void limits_set(struct sxt_conn *conn, const struct sxt_wire_memory *memo
 	for (uint32_t i = 0; i < conn->paths_cnt; i++) {
 		struct sxt_path *path = &conn->paths[i];
 
-		path->peer_place = (uint8_t)(i % memory->rkeys_cnt);
-		path->rkey = memory->rkeys[path->peer_place];
 		if (path->local.path.max_message_log2 < log2)
 			log2 = path->local.path.max_message_log2;
 		if (path->peer.max_message_log2 < log2)
@@ -399,18 +400,49 @@ static void limits_set(struct sxt_conn *conn, const struct sxt_wire_memory *memo
 	}
 }
 
+static int path_start(struct sxt_conn *conn, uint32_t index, const struct sxt_wire_path *peer,
+		      const struct sxt_wire_memory *memory)
+{
+	struct sxt_path *path = &conn->paths[index];
+	int rc;
+
+	if (path->is_joined)
+		return 0;
+	if (peer->place >= memory->rkeys_cnt) {
+		SXT_LOG(SXT_LOG_ERROR,
+			"%s: %s says that a path lies on its port %u and gives keys for %u ports: "
+			"do both sides run the same Sextant?",
+			sxt_conn_label(conn), conn->peer_name, peer->place, memory->rkeys_cnt);
+		return -EPROTO;
+	}
+	path->peer_place = peer->place;
+	path->rkey = memory->rkeys[peer->place];
+	rc = sxt_path_join(conn, index, peer);
+	path->is_joined = rc == 0;
+	return rc;
+}
+
 int sxt_conn_start(struct sxt_conn *conn, const struct sxt_wire_path *peers,
 		   const struct sxt_wire_memory *memory)
 {
 	int rc = memory_check(conn, memory);
 
+	cqs_collect(conn);
+	inline_set(conn);
 	if (rc == 0)
 		rc = receives_post(conn);
 	for (uint32_t i = 0; i < conn->paths_cnt && rc == 0; i++)
-		rc = sxt_path_join(conn, i, &peers[i]);
+		rc = path_start(conn, i, &peers[i], memory);
 	if (rc == 0)
 		limits_set(conn, memory);
 	return rc;
+}
+
+void sxt_conn_made(struct sxt_conn *conn)
+{
+	sxt_context_own(conn->ctx);
+	conn->is_making = 0;
+	sxt_context_disown(conn->ctx);
 }
 
 static uint64_t send_acked_cnt(const struct sxt_send_end *end)
@@ -463,60 +495,34 @@ void sxt_conn_progress_get(const struct sxt_conn *conn, struct sxt_wire_progress
 	}
 }
 
-/* Nothing of this queue pair can complete any more. */
-static bool path_flushed(const struct sxt_conn *conn, const struct sxt_path *path)
+static bool is_flushed(const struct sxt_conn *conn, const struct sxt_path *only)
 {
-	if (path->qp == NULL)
-		return true;
-	if (conn->kind == SXT_CONN_SEND)
-		return path->sq_used == 0;
-	return path->rq_posted == 0 && path->drain_seen;
-}
-
-static bool flushed(const struct sxt_conn *conn)
-{
+	if (only != NULL)
+		return sxt_path_is_flushed(conn, only);
 	for (uint32_t i = 0; i < conn->paths_cnt; i++) {
-		if (!path_flushed(conn, &conn->paths[i]))
+		if (!sxt_path_is_flushed(conn, &conn->paths[i]))
 			return false;
 	}
 	return true;
 }
 
-/*
- * Unsignaled entries leave no count of what is still to be flushed, so a marker behind them tells.
- * A send end needs none: its last write is always signaled.
- */
-static void marker_post(struct sxt_path *path)
+/* The CQ of one path, or all there are. */
+static int drain_once(struct sxt_conn *conn, const struct sxt_path *only)
 {
-	struct ibv_send_wr wr = {
-		.wr_id = sxt_wr_id(path, SXT_WR_DRAIN, 0),
-		.opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = IBV_SEND_SIGNALED,
-	};
-	struct ibv_send_wr *bad;
+	int cnt = 0;
 
-	/* A provider that refuses it in ERROR has nothing left to say either. */
-	if (ibv_post_send(path->qp, &wr, &bad) != 0)
-		path->drain_seen = true;
-}
-
-/* All of them first, so that they flush at the same time. */
-static void paths_to_error(struct sxt_conn *conn)
-{
-	for (uint32_t i = 0; i < conn->paths_cnt; i++) {
-		struct sxt_path *path = &conn->paths[i];
-
-		if (path->qp != NULL && sxt_qp_to_error(path->port, path->qp) == 0 &&
-		    conn->kind == SXT_CONN_RECV)
-			marker_post(path);
-	}
+	if (only != NULL)
+		return only->cq != NULL ? sxt_data_drain(conn, only->cq) : 0;
+	for (uint32_t i = 0; i < conn->paths_cnt; i++)
+		cnt += conn->paths[i].cq != NULL ? sxt_data_drain(conn, conn->paths[i].cq) : 0;
+	return cnt;
 }
 
 /*
- * Until everything came. Completions that stay behind in a CQ are recognised by their generation.
- * Time is up only when none comes: the thread may have been away meanwhile.
+ * Completions that stay behind in a CQ are recognised by their generation. Time is up only when
+ * none comes: the thread may have been away meanwhile.
  */
-static void drain(struct sxt_conn *conn)
+bool sxt_conn_drain(struct sxt_conn *conn, const struct sxt_path *only)
 {
 	const struct sxt_sys *sys = conn->ctx->ib->sys;
 	uint64_t deadline_ns = sys->now_ns() + DRAIN_NS;
@@ -526,23 +532,26 @@ static void drain(struct sxt_conn *conn)
 
 	do {
 		sxt_context_own(conn->ctx);
-		cnt = sxt_data_drain_all(conn);
-		done = flushed(conn);
+		cnt = drain_once(conn, only);
+		done = is_flushed(conn, only);
 		sxt_context_disown(conn->ctx);
 	} while (!done && ++polls < DRAIN_POLLS && (cnt > 0 || sys->now_ns() < deadline_ns));
+	return done;
 }
 
 static void paths_unmake(struct sxt_conn *conn)
 {
-	paths_to_error(conn);
-	drain(conn);
+	/* All of them first, so that they flush at the same time. */
+	for (uint32_t i = 0; i < conn->paths_cnt; i++)
+		sxt_path_to_error(conn, &conn->paths[i]);
+	sxt_ignore(sxt_conn_drain(conn, NULL));
 	if (conn->has_slot) {
 		sxt_context_own(conn->ctx);
 		sxt_context_remove_conn(conn->ctx, conn->slot);
 		sxt_context_disown(conn->ctx);
 	}
 	for (uint32_t i = 0; i < conn->paths_cnt; i++)
-		sxt_path_destroy(conn, i, path_flushed(conn, &conn->paths[i]));
+		sxt_path_destroy(conn, i, sxt_path_is_flushed(conn, &conn->paths[i]));
 }
 
 void sxt_conn_destroy(struct sxt_conn *conn)

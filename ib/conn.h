@@ -98,6 +98,7 @@ struct sxt_conn {
 	uint8_t cqs_cnt;     /* as above */
 	uint8_t peer_closed; /* the peer's orderly end was taken from the notes */
 	uint8_t suspect;     /* fault is valid and not reported yet */
+	uint8_t is_making;   /* its paths are being tried: completions in error are no fault */
 
 	/* Written by the watcher, read by the data path when ctx->mailbox says so. */
 	_Alignas(SXT_CACHELINE) _Atomic uint32_t notes;
@@ -138,15 +139,21 @@ static inline const char *sxt_conn_label(const struct sxt_conn *conn)
 uint32_t sxt_conn_paths_cnt(struct sxt_nic *nic, uint32_t peer_ports_cnt);
 
 /**
- * sxt_conn_create() - an end with its memory, its slot and its queue pairs in INIT.
+ * sxt_conn_create() - an end with its memory and its slot, without any queue pair.
  * @ctx: its context. @nic: the local NIC. @kind: which end. @paths_cnt: 1..SXT_PATHS_MAX.
- * @out: set on success; each path's local is filled with QP number, random PSN, address, side_node
- * is alone; sxt_conn_close() or sxt_conn_destroy() frees it.
+ * @out: set on success; side_node is alone, is_making is set; sxt_conn_close() or
+ * sxt_conn_destroy() frees it.
  * Path: slow, registers memory. Return: 0, -ENOMEM or the error of a verb (logged).
  */
 SXT_MUST_CHECK int sxt_conn_create(struct sxt_context *ctx, struct sxt_nic *nic,
 				   enum sxt_conn_kind kind, uint32_t paths_cnt,
 				   struct sxt_conn **out);
+
+/**
+ * sxt_conn_paths_make() - every path's queue pair, path i on port i modulo the ports of the NIC.
+ * @conn: from sxt_conn_create(). Path: slow. Return: as sxt_path_create().
+ */
+SXT_MUST_CHECK int sxt_conn_paths_make(struct sxt_conn *conn);
 
 /**
  * sxt_conn_memory() - the memory of ours that the peer writes: a send end's clear-to-send ring, a
@@ -156,14 +163,20 @@ SXT_MUST_CHECK int sxt_conn_create(struct sxt_context *ctx, struct sxt_nic *nic,
 void sxt_conn_memory(const struct sxt_conn *conn, struct sxt_wire_memory *out);
 
 /**
- * sxt_conn_start() - join the queue pairs with the peer's: to RTR and RTS, receives posted.
- * @conn: from sxt_conn_create(). @peers: the peer's ends, one per path. @memory: the peer's ring or
+ * sxt_conn_start() - join the queue pairs that are not yet: to RTR and RTS, receives posted.
+ * @conn: every path is made. @peers: the peer's ends, one per path. @memory: the peer's ring or
  * size records.
  * Path: slow. Return: 0, -EPROTO if the peer's facts cannot be used, or the error of a verb
  * (logged).
  */
 SXT_MUST_CHECK int sxt_conn_start(struct sxt_conn *conn, const struct sxt_wire_path *peers,
 				  const struct sxt_wire_memory *memory);
+
+/**
+ * sxt_conn_made() - the end is whole: from here on completions in error are faults.
+ * @conn: started. Waits for the owner word.
+ */
+void sxt_conn_made(struct sxt_conn *conn);
 
 /**
  * sxt_conn_progress_get() - how far this end got, for the CLOSE frame.

@@ -9,6 +9,7 @@
 #include "ib/conn.h"
 #include "ib/context.h"
 #include "ib/process.h"
+#include "ib/prove.h"
 #include "ib/watcher.h"
 
 #include <errno.h>
@@ -17,6 +18,8 @@
 
 #define ATTEMPTS_FIRST 16
 #define ATTEMPTS_MAX   (1u << 20)
+
+#define CONNECT_AWAIT 2 /* in connect_steps */
 
 /*
  * A channel that died may have been an old one of a peer that has begun to listen anew: the
@@ -91,36 +94,70 @@ static int connect_offer(struct sxt_attempt *attempt)
 	if (rc == 0)
 		rc = sxt_attempt_make_conn(attempt, SXT_CONN_SEND,
 					   sxt_conn_paths_cnt(attempt->nic, peer_ports_cnt));
+	if (rc == 0)
+		rc = sxt_prove_gather(attempt);
+	if (rc == 0)
+		rc = sxt_prove_offer(attempt);
 	if (rc != 0)
 		return rc;
 	pthread_mutex_lock(&watcher->lock);
+	attempt->is_answered = false;
+	attempt->unproven = 0;
+	attempt->theirs_cnt = 0;
 	sxt_side_attach(attempt->side, attempt->conn);
 	sxt_attempt_send(attempt, SXT_FRAME_CONNECT);
 	pthread_mutex_unlock(&watcher->lock);
 	return 0;
 }
 
-static int connect_await(struct sxt_attempt *attempt)
+/* Paths over their next pairs, and the peer is told. */
+static int connect_again(struct sxt_attempt *attempt, uint64_t failed)
 {
 	struct sxt_watcher *watcher = attempt->ib->watcher;
+	int rc = sxt_prove_retry(attempt, failed);
+
+	if (rc != 0)
+		return rc;
+	pthread_mutex_lock(&watcher->lock);
+	attempt->is_answered = false;
+	attempt->unproven = 0;
+	sxt_attempt_send(attempt, SXT_FRAME_CONNECT);
+	pthread_mutex_unlock(&watcher->lock);
+	return -EAGAIN;
+}
+
+/*
+ * Wait for a flag of the inbox, unless something ends the attempt; -EAGAIN also when paths were
+ * made anew. @frame goes out once more when the channel came back, since it may be lost.
+ */
+static int await(struct sxt_attempt *attempt, const bool *flag, uint16_t frame)
+{
+	struct sxt_watcher *watcher = attempt->ib->watcher;
+	uint64_t unproven;
 	bool is_refused;
 	int rc = -EAGAIN;
 
 	pthread_mutex_lock(&watcher->lock);
 	is_refused = attempt->refused != 0;
+	unproven = attempt->unproven;
 	if (is_refused) {
 		rc = attempt->refused;
-	} else if (attempt->is_answered) {
+	} else if (unproven != 0) {
+		rc = -EAGAIN;
+	} else if (*flag) {
 		rc = 0;
 	} else if (attempt->side->state == SXT_SIDE_DEAD) {
 		rc = try_again(attempt);
 	} else if (attempt->side->state == SXT_SIDE_UP &&
 		   attempt->side->incarnation != attempt->incarnation) {
-		/* The channel broke and came back: the frame may be lost. */
-		sxt_attempt_send(attempt, SXT_FRAME_CONNECT);
+		sxt_attempt_send(attempt, frame);
 	}
 	pthread_mutex_unlock(&watcher->lock);
 
+	if (unproven != 0 && !is_refused) {
+		attempt->step = CONNECT_AWAIT;
+		return connect_again(attempt, unproven);
+	}
 	if (rc == 0 || rc == -EAGAIN)
 		return rc;
 	if (is_refused)
@@ -128,17 +165,42 @@ static int connect_await(struct sxt_attempt *attempt)
 	return fail_dead(attempt, rc);
 }
 
+static int connect_await(struct sxt_attempt *attempt)
+{
+	return await(attempt, &attempt->is_answered, SXT_FRAME_CONNECT);
+}
+
 static int connect_join(struct sxt_attempt *attempt)
 {
+	int rc = sxt_prove_join(attempt);
+
+	if (rc == 0)
+		sxt_prove_send(attempt);
+	return rc;
+}
+
+static int connect_prove(struct sxt_attempt *attempt)
+{
+	static const bool never;
 	struct sxt_watcher *watcher = attempt->ib->watcher;
-	int rc = sxt_attempt_start_conn(attempt);
+	uint64_t failed;
+	int rc = sxt_prove_wait(attempt, &failed);
 
 	if (rc != 0)
-		return rc;
+		return await(attempt, &never, SXT_FRAME_CONNECT);
+	if (failed != 0) {
+		attempt->step = CONNECT_AWAIT;
+		return connect_again(attempt, failed);
+	}
 	pthread_mutex_lock(&watcher->lock);
 	sxt_attempt_send(attempt, SXT_FRAME_READY);
 	pthread_mutex_unlock(&watcher->lock);
 	return 0;
+}
+
+static int connect_proven(struct sxt_attempt *attempt)
+{
+	return await(attempt, &attempt->is_ready, SXT_FRAME_READY);
 }
 
 static const struct sxt_step connect_steps[] = {
@@ -146,6 +208,8 @@ static const struct sxt_step connect_steps[] = {
 	{"nothing", connect_offer},
 	{"the peer to accept", connect_await},
 	{"nothing", connect_join},
+	{"an answer of the peer's port to a probe", connect_prove},
+	{"the peer to probe our port", connect_proven},
 	{NULL, NULL},
 };
 

@@ -73,7 +73,8 @@ enum sxt_wr_kind {
 	SXT_WR_CTS,      /* index: the path's cts_posted after it */
 	SXT_WR_CTS_OPTIONAL, /* index: the receive it completes */
 	SXT_WR_RECV,         /* a posted receive */
-	SXT_WR_DRAIN         /* marker of closing */
+	SXT_WR_DRAIN,        /* marker of closing */
+	SXT_WR_PROBE         /* does anything get through? */
 };
 
 static inline uint64_t sxt_wr_id(const struct sxt_path *path, enum sxt_wr_kind kind, uint32_t index)
@@ -384,6 +385,13 @@ int sxt_data_drain_all(struct sxt_conn *conn);
  * @end: its paths are joined. Path: slow.
  */
 void sxt_send_ready(struct sxt_send_end *end);
+
+/**
+ * sxt_conn_drain() - take completions until nothing more can come, within bounds.
+ * @conn: the connection; its paths, or the one, were moved to ERROR. @only: NULL for all.
+ * Path: slow, waits for the owner word. Return: true if everything came.
+ */
+bool sxt_conn_drain(struct sxt_conn *conn, const struct sxt_path *only);
 
 /**
  * sxt_recv_ready() - what plain receives have in common, once the peer's ring is known.

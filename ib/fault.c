@@ -61,6 +61,8 @@ static const char *wr_name(uint8_t wr_kind)
 		return "receive";
 	case SXT_WR_DRAIN:
 		return "closing marker";
+	case SXT_WR_PROBE:
+		return "probe";
 	}
 	return "work request";
 }
@@ -229,6 +231,9 @@ static void book(struct sxt_conn *conn, const struct ibv_wc *wc)
 	case SXT_WR_DRAIN:
 		path->drain_seen = true;
 		break;
+	case SXT_WR_PROBE:
+		sxt_path_probed(conn, path, false);
+		break;
 	case SXT_WR_CHUNK:
 	case SXT_WR_CTS:
 	case SXT_WR_CTS_OPTIONAL:
@@ -244,7 +249,7 @@ void sxt_conn_completion_error(struct sxt_conn *conn, const struct ibv_wc *wc)
 	book(conn, wc);
 	if (flush)
 		conn->fault.flush_cnt++;
-	if (conn->error != 0 || conn->peer_closed)
+	if (conn->error != 0 || conn->peer_closed || conn->is_making)
 		return;
 	if (!conn->suspect || (!flush && conn->fault.status == IBV_WC_WR_FLUSH_ERR))
 		fault_remember(conn, wc);

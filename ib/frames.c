@@ -42,11 +42,44 @@ static struct sxt_conn *find_conn(const struct sxt_side *side, const struct sxt_
 	return NULL;
 }
 
+static void take_candidates(struct sxt_attempt *attempt, const struct sxt_frame_facts *facts)
+{
+	if (facts->candidates_cnt == 0)
+		return;
+	attempt->theirs_cnt = facts->candidates_cnt;
+	memcpy(attempt->theirs, facts->candidates,
+	       facts->candidates_cnt * sizeof(facts->candidates[0]));
+}
+
+/* Some path of the peer is at another try than the one we know. */
+static bool is_news(const struct sxt_wire_path *known, const struct sxt_frame_facts *facts)
+{
+	for (uint32_t i = 0; i < facts->paths_cnt; i++) {
+		if (known[i].epoch != facts->paths[i].epoch)
+			return true;
+	}
+	return false;
+}
+
+/* A further try of the peer, or the last one once more because the channel broke. */
+static void on_connect_again(struct sxt_conn *conn, const struct sxt_frame_facts *facts)
+{
+	struct sxt_attempt *attempt = conn->attempt;
+
+	if (attempt == NULL || conn->kind != SXT_CONN_RECV ||
+	    facts->paths_cnt != attempt->paths_cnt || !is_news(attempt->paths, facts))
+		return;
+	memcpy(attempt->paths, facts->paths, facts->paths_cnt * sizeof(facts->paths[0]));
+	take_candidates(attempt, facts);
+	attempt->is_retried = true;
+}
+
 static void on_connect(struct sxt_side *side, const struct sxt_wire_frame *header,
 		       const struct sxt_frame_facts *facts)
 {
 	struct sxt_watcher *watcher = side->watcher;
 	struct sxt_listener *listener = NULL;
+	struct sxt_conn *conn;
 	int rc;
 
 	if (header->conn_from == 0 || !facts->has_token || facts->paths_cnt == 0 ||
@@ -55,8 +88,13 @@ static void on_connect(struct sxt_side *side, const struct sxt_wire_frame *heade
 		return;
 	}
 	/* Sent again because the channel broke: it was heard the first time. */
-	if (sxt_listeners_know(watcher, side, header->conn_from) || find_conn(side, header) != NULL)
+	if (sxt_listeners_know(watcher, side, header->conn_from))
 		return;
+	conn = find_conn(side, header);
+	if (conn != NULL) {
+		on_connect_again(conn, facts);
+		return;
+	}
 	listener = sxt_listener_find(watcher, facts->token);
 	if (listener == NULL) {
 		reject(side, header->conn_from, -ECONNREFUSED,
@@ -76,6 +114,16 @@ static void refuse_attempt(struct sxt_attempt *attempt, int rc, const char *text
 	snprintf(attempt->refused_text, sizeof(attempt->refused_text), "%s", text);
 }
 
+/* An answer to an earlier try. */
+static bool is_stale(const struct sxt_conn *conn, const struct sxt_frame_facts *facts)
+{
+	for (uint32_t i = 0; i < facts->paths_cnt && i < conn->paths_cnt; i++) {
+		if (conn->paths[i].local.path.epoch != facts->paths[i].epoch)
+			return true;
+	}
+	return false;
+}
+
 static void on_accept(struct sxt_conn *conn, const struct sxt_wire_frame *header,
 		      const struct sxt_frame_facts *facts)
 {
@@ -90,7 +138,7 @@ static void on_accept(struct sxt_conn *conn, const struct sxt_wire_frame *header
 		sxt_side_send(conn->side, &frame);
 		return;
 	}
-	if (attempt->is_answered)
+	if (attempt->is_answered || is_stale(conn, facts))
 		return;
 	if (header->conn_from == 0 || facts->paths_cnt != conn->paths_cnt || !facts->has_records) {
 		refuse_attempt(attempt, -EPROTO, "its ACCEPT lacks a record or has too many");
@@ -100,8 +148,35 @@ static void on_accept(struct sxt_conn *conn, const struct sxt_wire_frame *header
 	attempt->peer_id = header->conn_from;
 	attempt->paths_cnt = facts->paths_cnt;
 	memcpy(attempt->paths, facts->paths, facts->paths_cnt * sizeof(facts->paths[0]));
+	take_candidates(attempt, facts);
 	attempt->memory = facts->records;
 	attempt->is_answered = true;
+}
+
+static void on_ready(struct sxt_conn *conn)
+{
+	struct sxt_frame_out frame;
+
+	if (conn->kind != SXT_CONN_RECV)
+		return;
+	if (conn->attempt != NULL) {
+		conn->attempt->is_ready = true;
+		return;
+	}
+	/* Sent again because the channel broke: so PROVEN may be lost as well. */
+	sxt_frame_begin(&frame, SXT_FRAME_PROVEN, conn->peer_id, conn->id);
+	sxt_side_send(conn->side, &frame);
+}
+
+static void on_unproven(struct sxt_conn *conn, const struct sxt_frame_facts *facts)
+{
+	struct sxt_attempt *attempt = conn->attempt;
+	uint64_t all = conn->paths_cnt < 64 ? (1ull << conn->paths_cnt) - 1 : UINT64_MAX;
+
+	if (attempt == NULL || conn->kind != SXT_CONN_SEND || !facts->has_failed)
+		return;
+	take_candidates(attempt, facts);
+	attempt->unproven |= facts->failed & all;
 }
 
 static void on_close(struct sxt_conn *conn, const struct sxt_frame_facts *facts)
@@ -169,8 +244,14 @@ void sxt_frames_take(struct sxt_side *side, const struct sxt_wire_frame *header,
 		on_accept(conn, header, facts);
 		break;
 	case SXT_FRAME_READY:
-		if (conn->attempt != NULL && conn->kind == SXT_CONN_RECV)
+		on_ready(conn);
+		break;
+	case SXT_FRAME_PROVEN:
+		if (conn->attempt != NULL && conn->kind == SXT_CONN_SEND)
 			conn->attempt->is_ready = true;
+		break;
+	case SXT_FRAME_UNPROVEN:
+		on_unproven(conn, facts);
 		break;
 	case SXT_FRAME_CLOSE:
 		on_close(conn, facts);

@@ -158,7 +158,7 @@ static int check_path(const struct sxt_wire_path *path, char *why, size_t why_by
 {
 	if (path->qpn == 0 || path->qpn > QPN_MAX || path->psn > QPN_MAX ||
 	    path->mtu < IBV_MTU_256 || path->mtu > IBV_MTU_4096 || path->max_message_log2 > 40 ||
-	    path->gid_type > IBV_GID_TYPE_ROCE_V2 ||
+	    path->gid_type > IBV_GID_TYPE_ROCE_V2 || path->place >= SXT_PORTS_MAX ||
 	    (path->link_layer != IBV_LINK_LAYER_INFINIBAND &&
 	     path->link_layer != IBV_LINK_LAYER_ETHERNET)) {
 		snprintf(why, why_bytes,
@@ -169,6 +169,20 @@ static int check_path(const struct sxt_wire_path *path, char *why, size_t why_by
 		return -EBADMSG;
 	}
 	return 0;
+}
+
+static int check_candidate(const struct sxt_wire_candidate *candidate, char *why, size_t why_bytes)
+{
+	if (candidate->place < SXT_PORTS_MAX && candidate->gid_type <= IBV_GID_TYPE_ROCE_V2 &&
+	    candidate->prefix_len <= 128 &&
+	    (candidate->link_layer == SXT_LINK_INFINIBAND ||
+	     candidate->link_layer == SXT_LINK_ETHERNET))
+		return 0;
+	snprintf(why, why_bytes,
+		 "an address of it makes no sense (port %u, GID type %u, prefix %u, link layer %u)",
+		 candidate->place, candidate->gid_type, candidate->prefix_len,
+		 candidate->link_layer);
+	return -EBADMSG;
 }
 
 static int check_memory(const struct sxt_wire_memory *memory, char *why, size_t why_bytes)
@@ -205,6 +219,7 @@ static const struct fixed fixed_records[] = {
 	FIXED(SXT_TLV_RING, ring, has_ring),
 	FIXED(SXT_TLV_RECORDS, records, has_records),
 	FIXED(SXT_TLV_PROGRESS, progress, has_progress),
+	FIXED(SXT_TLV_FAILED, failed, has_failed),
 };
 
 static int take_path(const uint8_t *value, size_t bytes, struct sxt_frame_facts *facts, char *why,
@@ -221,6 +236,18 @@ static int take_path(const uint8_t *value, size_t bytes, struct sxt_frame_facts 
 	return 0;
 }
 
+/* More than we know what to do with are no fault: the best come first. */
+static int take_candidate(const uint8_t *value, size_t bytes, struct sxt_frame_facts *facts,
+			  char *why, size_t why_bytes)
+{
+	if (bytes != sizeof(struct sxt_wire_candidate))
+		return wrong_size(SXT_TLV_CANDIDATE, bytes, sizeof(struct sxt_wire_candidate), why,
+				  why_bytes);
+	if (facts->candidates_cnt < SXT_CANDIDATES_MAX)
+		memcpy(&facts->candidates[facts->candidates_cnt++], value, bytes);
+	return 0;
+}
+
 static int take_record(const struct sxt_wire_tlv *tlv, const uint8_t *value,
 		       struct sxt_frame_facts *facts, char *why, size_t why_bytes)
 {
@@ -232,6 +259,8 @@ static int take_record(const struct sxt_wire_tlv *tlv, const uint8_t *value,
 		return wrong_size(tlv->type, tlv->length, sizeof(uint32_t), why, why_bytes);
 	else if (tlv->type == SXT_TLV_PATH)
 		return take_path(value, tlv->length, facts, why, why_bytes);
+	else if (tlv->type == SXT_TLV_CANDIDATE)
+		return take_candidate(value, tlv->length, facts, why, why_bytes);
 
 	for (size_t i = 0; i < SXT_ARRAY_LEN(fixed_records); i++) {
 		const struct fixed *fixed = &fixed_records[i];
@@ -258,6 +287,8 @@ static int check_facts(struct sxt_frame_facts *facts, char *why, size_t why_byte
 		take_text((const uint8_t *)hca, strlen(hca), hca, sizeof(facts->paths[i].hca));
 		rc = check_path(&facts->paths[i], why, why_bytes);
 	}
+	for (uint32_t i = 0; i < facts->candidates_cnt && rc == 0; i++)
+		rc = check_candidate(&facts->candidates[i], why, why_bytes);
 	if (rc == 0 && facts->has_ring)
 		rc = check_memory(&facts->ring, why, why_bytes);
 	if (rc == 0 && facts->has_records)
@@ -297,8 +328,8 @@ int sxt_frame_read_records(const void *bytes, size_t length, struct sxt_frame_fa
 
 const char *sxt_frame_type_name(uint16_t type)
 {
-	static const char *const names[] = {"unknown", "HELLO",  "CONNECT", "ACCEPT",
-					    "READY",   "REJECT", "CLOSE",   "FAIL"};
+	static const char *const names[] = {"unknown", "HELLO", "CONNECT", "ACCEPT", "READY",
+					    "REJECT",  "CLOSE", "FAIL",    "PROVEN", "UNPROVEN"};
 
 	return type < SXT_ARRAY_LEN(names) ? names[type] : names[0];
 }

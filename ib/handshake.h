@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 /* Room for the longest frame we ever write. */
-#define SXT_FRAME_OUT_BYTES 5120
+#define SXT_FRAME_OUT_BYTES 6656
 
 /* A frame being written. */
 struct sxt_frame_out {
@@ -27,6 +27,7 @@ struct sxt_frame_facts {
 	bool has_records;
 	bool has_progress;
 	bool has_error;
+	bool has_failed;
 	uint8_t process[SXT_UUID_BYTES];
 	uint8_t token[SXT_TOKEN_BYTES];
 	struct sxt_wire_memory ring;
@@ -36,9 +37,12 @@ struct sxt_frame_facts {
 	char text[256];   /* of the error; texts are printable ASCII and terminated */
 	char host[80];    /* "" when not said */
 	char release[32]; /* "" when not said */
-	/* Last, since they are large and only paths_cnt of them are ever written. */
+	uint64_t failed;  /* a bit per path */
+	/* Last, since they are large, and only as many as are counted are ever written. */
 	uint32_t paths_cnt;
+	uint32_t candidates_cnt;
 	struct sxt_wire_path paths[SXT_PATHS_MAX]; /* hca is terminated */
+	struct sxt_wire_candidate candidates[SXT_CANDIDATES_MAX];
 };
 
 /**

@@ -10,6 +10,7 @@
 #include "ib/conn.h"
 #include "ib/context.h"
 #include "ib/process.h"
+#include "ib/prove.h"
 #include "ib/watcher.h"
 
 #include <errno.h>
@@ -43,6 +44,9 @@ int sxt_listener_offer(struct sxt_listener *listener, struct sxt_side *side, uin
 	offer->side = side;
 	side->refs++;
 	offer->peer_id = peer_id;
+	offer->candidates_cnt = facts->candidates_cnt;
+	memcpy(offer->candidates, facts->candidates,
+	       facts->candidates_cnt * sizeof(offer->candidates[0]));
 	offer->paths_cnt = facts->paths_cnt;
 	memcpy(offer->paths, facts->paths, facts->paths_cnt * sizeof(offer->paths[0]));
 	offer->ring = facts->ring;
@@ -258,6 +262,9 @@ static int accept_take(struct sxt_attempt *attempt)
 		attempt->peer_id = offer->peer_id;
 		attempt->paths_cnt = offer->paths_cnt;
 		memcpy(attempt->paths, offer->paths, offer->paths_cnt * sizeof(offer->paths[0]));
+		attempt->theirs_cnt = offer->candidates_cnt;
+		memcpy(attempt->theirs, offer->candidates,
+		       offer->candidates_cnt * sizeof(offer->candidates[0]));
 		attempt->memory = offer->ring;
 		attempt->is_answered = true;
 		offer_free(listener, offer);
@@ -267,6 +274,24 @@ static int accept_take(struct sxt_attempt *attempt)
 	return rc;
 }
 
+static int accept_answer(struct sxt_attempt *attempt)
+{
+	struct sxt_watcher *watcher = attempt->ib->watcher;
+	uint64_t failed;
+	int rc = sxt_prove_answer(attempt, &failed);
+
+	if (rc != 0)
+		return rc;
+	if (failed != 0) {
+		sxt_attempt_send_unproven(attempt, failed);
+		return 0;
+	}
+	pthread_mutex_lock(&watcher->lock);
+	sxt_attempt_send(attempt, SXT_FRAME_ACCEPT);
+	pthread_mutex_unlock(&watcher->lock);
+	return 0;
+}
+
 static int accept_make(struct sxt_attempt *attempt)
 {
 	struct sxt_watcher *watcher = attempt->ib->watcher;
@@ -274,6 +299,8 @@ static int accept_make(struct sxt_attempt *attempt)
 
 	if (rc == 0)
 		rc = sxt_attempt_make_conn(attempt, SXT_CONN_RECV, attempt->paths_cnt);
+	if (rc == 0)
+		rc = sxt_prove_gather(attempt);
 	if (rc != 0)
 		return rc;
 	/* On the channel before joining, so that the peer hears why if that fails. */
@@ -281,28 +308,26 @@ static int accept_make(struct sxt_attempt *attempt)
 	attempt->conn->peer_id = attempt->peer_id;
 	sxt_side_attach(attempt->side, attempt->conn);
 	pthread_mutex_unlock(&watcher->lock);
-
-	rc = sxt_attempt_start_conn(attempt);
-	if (rc != 0)
-		return rc;
-	pthread_mutex_lock(&watcher->lock);
-	sxt_attempt_send(attempt, SXT_FRAME_ACCEPT);
-	pthread_mutex_unlock(&watcher->lock);
-	return 0;
+	return accept_answer(attempt);
 }
 
 static int accept_ready(struct sxt_attempt *attempt)
 {
 	struct sxt_watcher *watcher = attempt->ib->watcher;
+	bool is_retried;
 	char why[320] = "";
 	int rc = -EAGAIN;
 
 	pthread_mutex_lock(&watcher->lock);
-	if (attempt->is_ready) {
-		rc = 0;
+	is_retried = attempt->is_retried;
+	attempt->is_retried = false;
+	if (is_retried) {
+		attempt->is_ready = false;
 	} else if (attempt->refused != 0) {
 		rc = attempt->refused;
 		memcpy(why, attempt->refused_text, sizeof(attempt->refused_text));
+	} else if (attempt->is_ready) {
+		rc = 0;
 	} else if (attempt->side->state == SXT_SIDE_DEAD) {
 		rc = -ECONNRESET;
 		memcpy(why, attempt->side->why, sizeof(why));
@@ -313,15 +338,57 @@ static int accept_ready(struct sxt_attempt *attempt)
 	}
 	pthread_mutex_unlock(&watcher->lock);
 
+	if (is_retried) {
+		rc = accept_answer(attempt);
+		return rc != 0 ? rc : -EAGAIN;
+	}
+	if (rc == 0)
+		sxt_prove_send(attempt);
 	if (rc == 0 || rc == -EAGAIN)
 		return rc;
 	return sxt_attempt_fail(attempt, rc, "the peer gave up: %s", why);
+}
+
+/* Something for accept_ready() to look at. */
+static bool has_news(const struct sxt_attempt *attempt)
+{
+	struct sxt_watcher *watcher = attempt->ib->watcher;
+	bool news;
+
+	pthread_mutex_lock(&watcher->lock);
+	news = attempt->is_retried || attempt->refused != 0 ||
+	       attempt->side->state == SXT_SIDE_DEAD;
+	pthread_mutex_unlock(&watcher->lock);
+	return news;
+}
+
+/* Our own probes; where one fails the peer begins anew, and so do we with waiting for it. */
+static int accept_prove(struct sxt_attempt *attempt)
+{
+	struct sxt_watcher *watcher = attempt->ib->watcher;
+	uint64_t failed;
+	int rc = sxt_prove_wait(attempt, &failed);
+
+	if (rc != 0) {
+		attempt->step -= has_news(attempt) ? 1 : 0;
+		return rc;
+	}
+	if (failed != 0) {
+		sxt_attempt_send_unproven(attempt, failed);
+		attempt->step--;
+		return -EAGAIN;
+	}
+	pthread_mutex_lock(&watcher->lock);
+	sxt_attempt_send(attempt, SXT_FRAME_PROVEN);
+	pthread_mutex_unlock(&watcher->lock);
+	return 0;
 }
 
 static const struct sxt_step accept_steps[] = {
 	{"the peer to connect", accept_take},
 	{"nothing", accept_make},
 	{"the peer to be ready", accept_ready},
+	{"an answer of the peer's port to a probe", accept_prove},
 	{NULL, NULL},
 };
 

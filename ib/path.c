@@ -11,10 +11,11 @@
 #include "ib/qp.h"
 
 #include <errno.h>
+#include <string.h>
 
 #define CHUNK_LOG2_MIN 7u /* every cut lies at a multiple of 128 bytes */
 
-static int qp_make(struct sxt_conn *conn, uint32_t index, uint32_t *inline_out)
+static int qp_make(struct sxt_conn *conn, uint32_t index)
 {
 	struct sxt_path *path = &conn->paths[index];
 	uint32_t more = (conn->paths_cnt - 1 - index) / conn->nic->ports_cnt;
@@ -38,18 +39,15 @@ static int qp_make(struct sxt_conn *conn, uint32_t index, uint32_t *inline_out)
 	rc = sxt_qp_create(path->port, &spec, &path->qp);
 	if (rc != 0)
 		return rc;
-	*inline_out = spec.inline_bytes;
+	path->inline_bytes = spec.inline_bytes;
 	return 0;
 }
 
-static int locate(const struct sxt_conn *conn, struct sxt_path *path)
+static int identify(const struct sxt_conn *conn, struct sxt_path *path)
 {
 	uint32_t psn = 0;
-	int rc = sxt_port_locate(path->port, &path->local);
+	int rc = sxt_sys_random(conn->ctx->ib->sys, &psn, sizeof(psn));
 
-	if (rc != 0)
-		return rc;
-	rc = sxt_sys_random(conn->ctx->ib->sys, &psn, sizeof(psn));
 	if (rc != 0) {
 		SXT_LOG(SXT_LOG_ERROR, "%s: no random numbers for a queue pair: %s",
 			path->port->label, sxt_strerror(rc));
@@ -57,19 +55,36 @@ static int locate(const struct sxt_conn *conn, struct sxt_path *path)
 	}
 	path->local.path.qpn = path->qp->qp_num;
 	path->local.path.psn = psn & 0xffffffu;
+	path->local.path.place = path->local_place;
 	return 0;
 }
 
-int sxt_path_create(struct sxt_conn *conn, uint32_t index, uint32_t *inline_out)
+int sxt_path_create(struct sxt_conn *conn, uint32_t index, uint32_t place,
+		    const struct sxt_port_place *local)
 {
 	struct sxt_path *path = &conn->paths[index];
 	int rc;
 
-	path->local_place = (uint8_t)(index % conn->nic->ports_cnt);
-	path->port = conn->nic->ports[path->local_place];
+	path->local_place = (uint8_t)place;
+	path->port = conn->nic->ports[place];
+	path->local = *local;
 	path->wr_tail = conn->wr_tail | (uint64_t)index << SXT_WR_PATH_SHIFT;
-	rc = qp_make(conn, index, inline_out);
-	return rc == 0 ? locate(conn, path) : rc;
+	path->lkey = conn->kind == SXT_CONN_SEND ? sxt_send_end(conn)->memory_mrs[place]->lkey
+						 : sxt_recv_end(conn)->shadow_mrs[place]->lkey;
+	rc = qp_make(conn, index);
+	return rc == 0 ? identify(conn, path) : rc;
+}
+
+void sxt_path_move(struct sxt_conn *conn, uint32_t index, const struct sxt_port_place *local)
+{
+	struct sxt_path *path = &conn->paths[index];
+	struct sxt_port_place moved = *local;
+
+	moved.path.qpn = path->local.path.qpn;
+	moved.path.psn = path->local.path.psn;
+	moved.path.place = path->local.path.place;
+	moved.path.epoch = path->local.path.epoch;
+	path->local = moved;
 }
 
 int sxt_path_join(struct sxt_conn *conn, uint32_t index, const struct sxt_wire_path *peer)
@@ -92,6 +107,90 @@ int sxt_path_join(struct sxt_conn *conn, uint32_t index, const struct sxt_wire_p
 	}
 	path->peer = *peer;
 	return sxt_qp_join(path->port, path->qp, &route);
+}
+
+void sxt_path_probe(struct sxt_conn *conn, uint32_t index)
+{
+	struct sxt_path *path = &conn->paths[index];
+	struct ibv_send_wr wr = {
+		.wr_id = sxt_wr_id(path, SXT_WR_PROBE, 0),
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma.rkey = path->rkey,
+	};
+	struct ibv_send_wr *bad;
+
+	wr.wr.rdma.remote_addr = conn->kind == SXT_CONN_SEND ? sxt_send_end(conn)->records_addr
+							     : sxt_recv_end(conn)->ring_addr;
+	sxt_context_own(conn->ctx);
+	path->probe = SXT_PROBE_SENT;
+	path->probe_end_ns = conn->ctx->ib->sys->now_ns() + path->patience_ns;
+	if (ibv_post_send(path->qp, &wr, &bad) != 0)
+		path->probe = SXT_PROBE_FAILED;
+	else if (conn->kind == SXT_CONN_SEND)
+		path->sq_used++;
+	sxt_context_disown(conn->ctx);
+}
+
+void sxt_path_probed(struct sxt_conn *conn, struct sxt_path *path, bool is_acked)
+{
+	if (conn->kind == SXT_CONN_SEND)
+		path->sq_used--;
+	path->worked = path->worked || is_acked;
+	path->probe = is_acked ? SXT_PROBE_ACKED : SXT_PROBE_FAILED;
+}
+
+bool sxt_path_is_flushed(const struct sxt_conn *conn, const struct sxt_path *path)
+{
+	if (path->qp == NULL)
+		return true;
+	if (conn->kind == SXT_CONN_SEND)
+		return path->sq_used == 0;
+	return path->rq_posted == 0 && path->drain_seen;
+}
+
+/*
+ * Unsignaled entries leave no count of what is still to be flushed, so a marker behind them tells.
+ * A send end needs none: its last write is always signaled.
+ */
+static void marker_post(struct sxt_path *path)
+{
+	struct ibv_send_wr wr = {
+		.wr_id = sxt_wr_id(path, SXT_WR_DRAIN, 0),
+		.opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	struct ibv_send_wr *bad;
+
+	/* A provider that refuses it in ERROR has nothing left to say either. */
+	if (ibv_post_send(path->qp, &wr, &bad) != 0)
+		path->drain_seen = true;
+}
+
+void sxt_path_to_error(struct sxt_conn *conn, struct sxt_path *path)
+{
+	if (path->qp != NULL && sxt_qp_to_error(path->port, path->qp) == 0 &&
+	    conn->kind == SXT_CONN_RECV)
+		marker_post(path);
+}
+
+int sxt_path_discard(struct sxt_conn *conn, uint32_t index)
+{
+	struct sxt_path *path = &conn->paths[index];
+	bool is_flushed;
+
+	sxt_path_to_error(conn, path);
+	is_flushed = sxt_conn_drain(conn, path);
+	sxt_path_destroy(conn, index, is_flushed);
+	if (!is_flushed) {
+		SXT_LOG(SXT_LOG_ERROR,
+			"%s: a queue pair that is given up does not say what became of its work "
+			"requests; the HCA or its driver is in trouble",
+			path->port->label);
+		return -EIO;
+	}
+	memset(path, 0, sizeof(*path));
+	return 0;
 }
 
 void sxt_path_destroy(struct sxt_conn *conn, uint32_t index, bool is_empty)

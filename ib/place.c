@@ -192,7 +192,7 @@ static void fill(const struct sxt_port *port, const struct ibv_port_attr *attr,
 		out->path.gid_type = gid->type == SXT_GID_TYPE_UNKNOWN ? SXT_GID_TYPE_ROCE_V2
 				     : gid->type == SXT_GID_TYPE_IB    ? SXT_GID_TYPE_ROCE_V1
 								       : gid->type;
-	snprintf(out->path.hca, sizeof(out->path.hca), "%.23s", port->label);
+	memcpy(out->path.hca, port->label, strnlen(port->label, sizeof(out->path.hca) - 1));
 }
 
 static void explain_none(const struct sxt_port_gids *gids, const struct sxt_gid_wishes *wishes,
@@ -263,19 +263,23 @@ static void fill_seen(const struct sxt_port *port, const struct sxt_place_survey
 static void tell_address(const struct sxt_port *port, const struct sxt_port_place *was,
 			 const struct sxt_port_place *now)
 {
+	bool is_other = memcmp(was->path.gid, now->path.gid, sizeof(was->path.gid)) != 0 ||
+			was->path.gid_type != now->path.gid_type;
 	char before[64];
 	char after[64];
 
+	/* Nearly always: every connect comes by, and texts take time. */
+	if (!is_other && was->gid_index == now->gid_index)
+		return;
 	sxt_gid_text(was->path.gid, before, sizeof(before));
 	sxt_gid_text(now->path.gid, after, sizeof(after));
-	if (memcmp(was->path.gid, now->path.gid, sizeof(was->path.gid)) != 0 ||
-	    was->path.gid_type != now->path.gid_type)
+	if (is_other)
 		SXT_LOG(SXT_LOG_WARN,
 			"port %s: its address was %s (%s), new connections use GID index %u %s "
 			"(%s)",
 			port->label, before, sxt_gid_type_text(was->path.gid_type), now->gid_index,
 			after, sxt_gid_type_text(now->path.gid_type));
-	else if (was->gid_index != now->gid_index)
+	else
 		SXT_LOG(SXT_LOG_INFO, "port %s: GID moved from index %u to %u (same address %s)",
 			port->label, was->gid_index, now->gid_index, after);
 }
@@ -379,7 +383,7 @@ int sxt_port_locate(struct sxt_port *port, struct sxt_port_place *out)
 	return 0;
 }
 
-int sxt_port_candidates(struct sxt_port *port, struct sxt_gid *out, uint32_t most,
+int sxt_port_candidates(struct sxt_port *port, struct sxt_port_address *out, uint32_t most,
 			uint32_t *cnt_out)
 {
 	struct sxt_place_survey found = {0};
@@ -389,43 +393,11 @@ int sxt_port_candidates(struct sxt_port *port, struct sxt_gid *out, uint32_t mos
 	if (rc != 0)
 		return rc;
 	cnt = found.gids.candidates_cnt < most ? found.gids.candidates_cnt : most;
-	for (uint32_t i = 0; i < cnt; i++)
-		out[i] = found.gids.gids[found.gids.ranks[i].at];
+	for (uint32_t i = 0; i < cnt; i++) {
+		out[i].gid = found.gids.gids[found.gids.ranks[i].at];
+		fill(port, &found.attr, &out[i].gid, &out[i].place);
+	}
 	*cnt_out = cnt;
 	sxt_port_gids_fini(&found.gids);
 	return 0;
-}
-
-static const struct sxt_gid *find(const struct sxt_port_gids *gids, const struct sxt_gid *wanted)
-{
-	for (uint32_t i = 0; i < gids->candidates_cnt; i++) {
-		const struct sxt_gid *gid = &gids->gids[gids->ranks[i].at];
-
-		if (gid->type == wanted->type &&
-		    memcmp(gid->raw, wanted->raw, sizeof(gid->raw)) == 0)
-			return gid;
-	}
-	return NULL;
-}
-
-int sxt_port_locate_at(struct sxt_port *port, const struct sxt_gid *gid, struct sxt_port_place *out)
-{
-	struct sxt_place_survey found = {0};
-	char text[64];
-	const struct sxt_gid *now;
-	int rc = look(port, &found);
-
-	if (rc != 0)
-		return rc;
-	now = find(&found.gids, gid);
-	if (now != NULL) {
-		fill(port, &found.attr, now, out);
-	} else {
-		sxt_gid_text(gid->raw, text, sizeof(text));
-		SXT_LOG(SXT_LOG_ERROR, "port %s: it no longer has the address %s (%s)", port->label,
-			text, sxt_gid_type_text(gid->type));
-		rc = -EADDRNOTAVAIL;
-	}
-	sxt_port_gids_fini(&found.gids);
-	return rc;
 }

@@ -137,6 +137,12 @@ SXT_MUST_CHECK int sxt_port_gids_read(const struct sxt_port *port, int len,
  */
 void sxt_port_gids_fini(struct sxt_port_gids *gids);
 
+/* An address of a port: as the table has it, and all that connecting there needs. */
+struct sxt_port_address {
+	struct sxt_gid gid;
+	struct sxt_port_place place;
+};
+
 /**
  * sxt_port_candidates() - the addresses a port can be reached at now, best first, for the
  * handshake. What identifies one is its bytes and type: an index may belong to another address
@@ -144,16 +150,7 @@ void sxt_port_gids_fini(struct sxt_port_gids *gids);
  * @port: the port. @out: at most @most are written. @cnt_out: how many, at least 1.
  * Path: slow, system calls. Return: as sxt_port_locate().
  */
-SXT_MUST_CHECK int sxt_port_candidates(struct sxt_port *port, struct sxt_gid *out, uint32_t most,
-				       uint32_t *cnt_out);
-
-/**
- * sxt_port_locate_at() - as sxt_port_locate(), at one of its addresses instead of the best one.
- * @port: the port. @gid: its bytes and type are looked up anew, its index is not used.
- * @out: written on success.
- * Return: as sxt_port_locate(), -EADDRNOTAVAIL when the port no longer has the address.
- */
-SXT_MUST_CHECK int sxt_port_locate_at(struct sxt_port *port, const struct sxt_gid *gid,
-				      struct sxt_port_place *out);
+SXT_MUST_CHECK int sxt_port_candidates(struct sxt_port *port, struct sxt_port_address *out,
+				       uint32_t most, uint32_t *cnt_out);
 
 #endif

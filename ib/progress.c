@@ -176,6 +176,9 @@ static void completed_on(struct sxt_conn *conn, struct sxt_path *path, const str
 	case SXT_WR_CTS_OPTIONAL:
 		optional_acked(sxt_recv_end(conn), path, sxt_wr_index(wc->wr_id));
 		break;
+	case SXT_WR_PROBE:
+		sxt_path_probed(conn, path, true);
+		break;
 	case SXT_WR_CHUNK:
 	case SXT_WR_DRAIN:
 		break;

@@ -69,13 +69,15 @@ SXT_ASSERT_OFFSET(struct sxt_wire_frame, length, 8);
 SXT_ASSERT_OFFSET(struct sxt_wire_frame, conn_to, 16);
 
 enum sxt_frame_type {
-	SXT_FRAME_HELLO = 1,   /* first on a channel: who dials, on whose token */
-	SXT_FRAME_CONNECT = 2, /* sender -> receiver: a new connection, its end of it */
-	SXT_FRAME_ACCEPT = 3,  /* receiver -> sender: the other end */
-	SXT_FRAME_READY = 4,   /* sender -> receiver: its QP can receive */
-	SXT_FRAME_REJECT = 5,  /* either: this connection cannot be, and why */
-	SXT_FRAME_CLOSE = 6,   /* either: orderly end, how far it got */
-	SXT_FRAME_FAIL = 7,    /* either: this connection failed here, and why */
+	SXT_FRAME_HELLO = 1,    /* first on a channel: who dials, on whose token */
+	SXT_FRAME_CONNECT = 2,  /* sender -> receiver: a new connection, its end of it */
+	SXT_FRAME_ACCEPT = 3,   /* receiver -> sender: the other end */
+	SXT_FRAME_READY = 4,    /* sender -> receiver: its QP can receive */
+	SXT_FRAME_REJECT = 5,   /* either: this connection cannot be, and why */
+	SXT_FRAME_CLOSE = 6,    /* either: orderly end, how far it got */
+	SXT_FRAME_FAIL = 7,     /* either: this connection failed here, and why */
+	SXT_FRAME_PROVEN = 8,   /* receiver -> sender: packets pass both ways on every path */
+	SXT_FRAME_UNPROVEN = 9, /* receiver -> sender: on these paths they do not: try again */
 };
 
 /* A record: type, length of the value, value; padded to 4 bytes. Unknown types are skipped. */
@@ -86,15 +88,17 @@ struct sxt_wire_tlv {
 SXT_ASSERT_SIZE(struct sxt_wire_tlv, 4);
 
 enum sxt_tlv_type {
-	SXT_TLV_PROCESS = 1,  /* uuid of the process that sends */
-	SXT_TLV_TOKEN = 2,    /* token out of the handle */
-	SXT_TLV_HOST = 3,     /* host name and process id as text, for messages */
-	SXT_TLV_RELEASE = 4,  /* Sextant's version as text, for messages */
-	SXT_TLV_PATH = 5,     /* struct sxt_wire_path, one per path */
-	SXT_TLV_RING = 6,     /* struct sxt_wire_memory: the sender's clear-to-send ring */
-	SXT_TLV_RECORDS = 7,  /* struct sxt_wire_memory: the receiver's size records */
-	SXT_TLV_PROGRESS = 8, /* struct sxt_wire_progress, in CLOSE */
-	SXT_TLV_ERROR = 9,    /* uint32 errno, then text */
+	SXT_TLV_PROCESS = 1,    /* uuid of the process that sends */
+	SXT_TLV_TOKEN = 2,      /* token out of the handle */
+	SXT_TLV_HOST = 3,       /* host name and process id as text, for messages */
+	SXT_TLV_RELEASE = 4,    /* Sextant's version as text, for messages */
+	SXT_TLV_PATH = 5,       /* struct sxt_wire_path, one per path */
+	SXT_TLV_RING = 6,       /* struct sxt_wire_memory: the sender's clear-to-send ring */
+	SXT_TLV_RECORDS = 7,    /* struct sxt_wire_memory: the receiver's size records */
+	SXT_TLV_PROGRESS = 8,   /* struct sxt_wire_progress, in CLOSE */
+	SXT_TLV_ERROR = 9,      /* uint32 errno, then text */
+	SXT_TLV_CANDIDATE = 10, /* struct sxt_wire_candidate, one per address */
+	SXT_TLV_FAILED = 11,    /* uint64, a bit per path */
 };
 
 /* One end of one queue pair. */
@@ -107,10 +111,11 @@ struct sxt_wire_path {
 	uint8_t mtu;        /* enum ibv_mtu */
 	uint8_t gid_type;   /* 0 IB, 1 RoCE v1, 2 RoCE v2 */
 	uint8_t port_num;
-	uint16_t reserved;
+	uint8_t place; /* of its port in the NIC */
+	uint8_t reserved;
 	uint32_t max_message_log2; /* largest message of the port, as a power of two */
-	uint32_t epoch;
-	char hca[24]; /* HCA name, for messages; terminated */
+	uint32_t epoch;            /* which try of this path */
+	char hca[24];              /* HCA name, for messages; terminated */
 };
 SXT_ASSERT_SIZE(struct sxt_wire_path, 64);
 SXT_ASSERT_OFFSET(struct sxt_wire_path, gid, 8);
@@ -119,12 +124,28 @@ SXT_ASSERT_OFFSET(struct sxt_wire_path, hca, 40);
 #define SXT_PORTS_MAX 8  /* physical ports of one virtual NIC, ABI v12 */
 #define SXT_PATHS_MAX 64 /* queue pairs of one connection */
 
+#define SXT_LINK_INFINIBAND 1 /* IBV_LINK_LAYER_INFINIBAND */
+#define SXT_LINK_ETHERNET   2 /* IBV_LINK_LAYER_ETHERNET */
+
+/* An address that an end can be reached at. */
+struct sxt_wire_candidate {
+	uint8_t gid[16];
+	uint8_t place; /* of its port in the NIC */
+	uint8_t gid_type;
+	uint8_t prefix_len; /* of the address on its interface, in bits of its family; 0 unknown */
+	uint8_t link_layer;
+};
+SXT_ASSERT_SIZE(struct sxt_wire_candidate, 20);
+
+#define SXT_CANDIDATES_PER_PORT 8
+#define SXT_CANDIDATES_MAX      (SXT_PORTS_MAX * SXT_CANDIDATES_PER_PORT)
+
 /* Memory that the peer writes. */
 struct sxt_wire_memory {
 	uint64_t addr;
 	uint32_t bytes;
 	uint32_t rkeys_cnt;
-	uint32_t rkeys[SXT_PORTS_MAX]; /* one per port: path i lies on port i modulo rkeys_cnt */
+	uint32_t rkeys[SXT_PORTS_MAX]; /* one per port of the NIC, by place */
 };
 SXT_ASSERT_SIZE(struct sxt_wire_memory, 48);
 

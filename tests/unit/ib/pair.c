@@ -72,6 +72,8 @@ void pair_more(struct pair *pair, struct sxt_conn **send_out, struct sxt_conn **
 	assert_int_equal(sxt_conn_create(pair->recv_ctx, pair->ib.nics[1], SXT_CONN_RECV, cnt,
 					 &recv),
 			 0);
+	assert_int_equal(sxt_conn_paths_make(send), 0);
+	assert_int_equal(sxt_conn_paths_make(recv), 0);
 	sxt_ignore(snprintf(send->peer_name, sizeof(send->peer_name), "hostb:2 fake_1"));
 	sxt_ignore(snprintf(recv->peer_name, sizeof(recv->peer_name), "hosta:1 fake_0"));
 	sxt_conn_memory(send, &ring);
@@ -82,6 +84,8 @@ void pair_more(struct pair *pair, struct sxt_conn **send_out, struct sxt_conn **
 	for (uint32_t i = 0; i < cnt; i++)
 		peers[i] = recv->paths[i].local.path;
 	assert_int_equal(sxt_conn_start(send, peers, &records), 0);
+	sxt_conn_made(send);
+	sxt_conn_made(recv);
 	*send_out = send;
 	*recv_out = recv;
 }

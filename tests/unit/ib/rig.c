@@ -184,6 +184,41 @@ void rig_join(struct rig_link *link)
 	link->listener = NULL;
 }
 
+void rig_move_message(struct rig_link *link)
+{
+	static char from[4096];
+	static char to[4096];
+	const struct sxt_mr_spec from_spec = {.addr = from, .bytes = sizeof(from), .dmabuf_fd = -1};
+	const struct sxt_mr_spec to_spec = {.addr = to, .bytes = sizeof(to), .dmabuf_fd = -1};
+	void *data[1] = {to};
+	const uint64_t bytes[1] = {sizeof(to)};
+	const int tags[1] = {3};
+	struct sxt_mr *mrs[2];
+	const struct sxt_recv_spec spec = {
+		.cnt = 1, .data = data, .bytes = bytes, .tags = tags, .mrs = &mrs[1]};
+	struct sxt_request *requests[2];
+	bool done[2] = {false, false};
+	int sizes[2] = {0, 0};
+
+	memset(from, 0x6b, sizeof(from));
+	memset(to, 0, sizeof(to));
+	assert_int_equal(sxt_mr_get(link->send, &from_spec, &mrs[0]), 0);
+	assert_int_equal(sxt_mr_get(link->recv, &to_spec, &mrs[1]), 0);
+	assert_int_equal(sxt_recv(link->recv, &spec, &requests[1]), 0);
+	assert_int_equal(sxt_send(link->send, from, sizeof(from), 3, mrs[0], &requests[0]), 0);
+	for (int i = 0; i < POLLS_MAX && !(done[0] && done[1]); i++) {
+		for (int k = 0; k < 2; k++) {
+			if (!done[k])
+				assert_int_equal(sxt_test(requests[k], &done[k], &sizes[k]), 0);
+		}
+	}
+	assert_true(done[0] && done[1]);
+	assert_int_equal(sizes[1], sizeof(from));
+	assert_memory_equal(from, to, sizeof(from));
+	sxt_mr_put(link->send, mrs[0]);
+	sxt_mr_put(link->recv, mrs[1]);
+}
+
 int rig_dial(const struct sxt_ib *ib)
 {
 	struct sockaddr_storage addr;

@@ -107,6 +107,12 @@ void rig_poll(struct rig_link *link);
 void rig_join(struct rig_link *link);
 
 /**
+ * rig_move_message() - send a message over a whole link; fails the test if it does not arrive.
+ * @link: from rig_join().
+ */
+void rig_move_message(struct rig_link *link);
+
+/**
  * rig_dial() - a plain TCP connection to where a listener of the transport listens.
  * @ib: has a listener. Return: the socket, blocking.
  */

@@ -43,41 +43,6 @@ static void turn_often(void)
 }
 
 /* Move one message over the connection, whole. */
-static void move_message(struct rig_link *link)
-{
-	static char from[4096];
-	static char to[4096];
-	const struct sxt_mr_spec from_spec = {.addr = from, .bytes = sizeof(from), .dmabuf_fd = -1};
-	const struct sxt_mr_spec to_spec = {.addr = to, .bytes = sizeof(to), .dmabuf_fd = -1};
-	void *data[1] = {to};
-	const uint64_t bytes[1] = {sizeof(to)};
-	const int tags[1] = {3};
-	struct sxt_mr *mrs[2];
-	const struct sxt_recv_spec spec = {
-		.cnt = 1, .data = data, .bytes = bytes, .tags = tags, .mrs = &mrs[1]};
-	struct sxt_request *requests[2];
-	bool done[2] = {false, false};
-	int sizes[2] = {0, 0};
-
-	memset(from, 0x6b, sizeof(from));
-	memset(to, 0, sizeof(to));
-	assert_int_equal(sxt_mr_get(link->send, &from_spec, &mrs[0]), 0);
-	assert_int_equal(sxt_mr_get(link->recv, &to_spec, &mrs[1]), 0);
-	assert_int_equal(sxt_recv(link->recv, &spec, &requests[1]), 0);
-	assert_int_equal(sxt_send(link->send, from, sizeof(from), 3, mrs[0], &requests[0]), 0);
-	for (int i = 0; i < TURNS && !(done[0] && done[1]); i++) {
-		for (int k = 0; k < 2; k++) {
-			if (!done[k])
-				assert_int_equal(sxt_test(requests[k], &done[k], &sizes[k]), 0);
-		}
-	}
-	assert_true(done[0] && done[1]);
-	assert_int_equal(sizes[1], sizeof(from));
-	assert_memory_equal(from, to, sizeof(from));
-	sxt_mr_put(link->send, mrs[0]);
-	sxt_mr_put(link->recv, mrs[1]);
-}
-
 static void close_both(struct rig_link *link)
 {
 	sxt_conn_close(link->send);
@@ -103,7 +68,7 @@ static void two_processes_connect_and_move_data(void **state)
 	assert_non_null(strstr(link.send->peer_name, "fake_1"));
 	assert_non_null(strstr(link.recv->peer_name, "fake_0"));
 	assert_true(link.send->ctx->is_private);
-	move_message(&link);
+	rig_move_message(&link);
 	close_both(&link);
 	assert_int_equal(rig_logged("\n0 "), 0);
 }
@@ -116,7 +81,7 @@ static void one_process_connects_to_itself(void **state)
 	assert_int_equal(rig_start(0, true), 0);
 	rig_listen(&link, rig.ibs[0], rig.ibs[0], NULL);
 	rig_join(&link);
-	move_message(&link);
+	rig_move_message(&link);
 	close_both(&link);
 }
 
@@ -130,7 +95,7 @@ static void the_watcher_threads_do_the_same(void **state)
 	for (int i = 0; i < 3; i++) {
 		rig_listen(&link, rig.ibs[i % 2], rig.ibs[1], NULL);
 		rig_join(&link);
-		move_message(&link);
+		rig_move_message(&link);
 		close_both(&link);
 	}
 }
@@ -152,7 +117,7 @@ static void contexts_keep_their_connections_apart(void **state)
 	}
 	assert_ptr_not_equal(links[0].recv->paths[0].cq, links[1].recv->paths[0].cq);
 	for (int i = 0; i < 2; i++) {
-		move_message(&links[i]);
+		rig_move_message(&links[i]);
 		sxt_conn_close(links[i].send);
 		sxt_context_destroy(contexts[i]); /* with the receiving end in it */
 	}
@@ -171,7 +136,7 @@ static void many_connections_share_one_channel(void **state)
 	assert_int_equal(sides_cnt(rig.ibs[0]), 1);
 	assert_int_equal(sides_cnt(rig.ibs[1]), 1);
 	for (size_t i = 0; i < SXT_ARRAY_LEN(links); i++) {
-		move_message(&links[i]);
+		rig_move_message(&links[i]);
 		close_both(&links[i]);
 	}
 }
@@ -276,7 +241,7 @@ static void a_wrong_token_on_a_shared_channel_hurts_nobody_else(void **state)
 	assert_int_equal(connect_until_it_ends(&bad), -ECONNREFUSED);
 	assert_int_equal(rig_logged("no listener has this token"), 1);
 	sxt_listener_close(bad.listener);
-	move_message(&good);
+	rig_move_message(&good);
 	close_both(&good);
 }
 
@@ -472,7 +437,7 @@ static void a_closed_peer_is_noted_with_its_progress(void **state)
 	start_two();
 	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
 	rig_join(&link);
-	move_message(&link);
+	rig_move_message(&link);
 	sxt_conn_close(link.recv);
 	turn_often();
 	assert_int_equal(link.send->ended, SXT_CONN_PEER_CLOSED);

@@ -1,0 +1,211 @@
+/*
+ * test_prove.c - connections whose queue pairs reach RTS while their packets are lost: another
+ * pair of addresses is taken, or the failure says what was tried.
+ */
+#include "tests/unit/ib/rig.h"
+
+#include "ib/conn.h"
+#include "ib/context.h"
+#include "tests/fake/verbs.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <setjmp.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define TURNS 20000
+
+/* Which queue pairs lose what they send. */
+static struct {
+	bool ipv4;    /* those aimed at an IPv4 address, else all */
+	int sender;   /* on the device of the sending end: 0 no, 1 yes */
+	int receiver; /* of the receiving one */
+	int most;     /* queue pairs that are hit */
+	int cnt;      /* that were */
+} loss;
+
+static bool is_hit(const struct ibv_qp *qp, const struct ibv_qp_attr *attr)
+{
+	const uint8_t *gid = attr->ah_attr.grh.dgid.raw;
+	bool is_sender = strcmp(qp->context->device->name, "fake_0") == 0;
+
+	if (loss.cnt >= loss.most || (loss.ipv4 && gid[10] != 0xff))
+		return false;
+	return is_sender ? loss.sender != 0 : loss.receiver != 0;
+}
+
+static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
+{
+	if ((mask & IBV_QP_AV) != 0 && is_hit(qp, attr)) {
+		sxt_fake_hold(qp, true);
+		loss.cnt++;
+	}
+	return sxt_fake_verbs()->modify_qp(qp, attr, mask);
+}
+
+static int setup(void **state)
+{
+	memset(&loss, 0, sizeof(loss));
+	loss.most = 1000;
+	assert_int_equal(rig_setup(state), 0);
+	rig.verbs.modify_qp = modify_qp;
+	assert_int_equal(rig_start(0, true), 0);
+	assert_int_equal(rig_start(1, true), 0);
+	return 0;
+}
+
+/* Polls and lets time pass until both ends are made or one has failed. */
+static void poll_through(struct rig_link *link)
+{
+	for (int i = 0; i < TURNS; i++) {
+		if (link->connect_rc != -EAGAIN && link->accept_rc != -EAGAIN)
+			return;
+		rig_poll(link);
+		rig_advance(SXT_NS_PER_MS);
+	}
+	fail_msg("neither made nor failed");
+}
+
+static void close_link(struct rig_link *link)
+{
+	sxt_conn_close(link->send);
+	sxt_conn_close(link->recv);
+	sxt_listener_close(link->listener);
+}
+
+static void joins_over_another_pair(void)
+{
+	struct rig_link link;
+
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	poll_through(&link);
+	assert_int_equal(link.connect_rc, 0);
+	assert_int_equal(link.accept_rc, 0);
+	assert_int_equal(link.send->paths[0].local.path.gid[0], 0xfe);
+	assert_int_equal(link.send->paths[0].peer.gid[0], 0xfe);
+	assert_int_equal(link.recv->paths[0].local.path.gid[0], 0xfe);
+	assert_int_equal(rig_logged("no packet passes from fake_0 192.0.2.1 to fake_1 192.0.2.2"),
+			 1);
+	rig_move_message(&link);
+	close_link(&link);
+}
+
+static void what_the_sender_loses_goes_another_way(void **state)
+{
+	(void)state;
+	loss.ipv4 = true;
+	loss.sender = 1;
+	joins_over_another_pair();
+}
+
+static void what_the_receiver_loses_goes_another_way(void **state)
+{
+	(void)state;
+	loss.ipv4 = true;
+	loss.receiver = 1;
+	joins_over_another_pair();
+}
+
+static void a_pair_that_loses_both_ways_is_left(void **state)
+{
+	(void)state;
+	loss.ipv4 = true;
+	loss.sender = 1;
+	loss.receiver = 1;
+	joins_over_another_pair();
+}
+
+/* Nothing passes at first: the second, more patient round finds that it does now. */
+static void a_slow_network_gets_a_second_chance(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	loss.sender = 1;
+	loss.most = 2; /* both pairs of the first round */
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	poll_through(&link);
+	assert_int_equal(link.connect_rc, 0);
+	assert_int_equal(link.send->paths[0].local.path.epoch, 3);
+	assert_int_equal(link.send->paths[0].local.path.gid[10], 0xff);
+	rig_move_message(&link);
+	close_link(&link);
+}
+
+static void where_nothing_passes_both_ends_are_told(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	loss.sender = 1;
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	poll_through(&link);
+	assert_int_equal(link.connect_rc, -ENETUNREACH);
+	assert_int_equal(link.accept_rc, -ENETUNREACH);
+	assert_true(rig_logged("no pair of addresses carries packets (192.0.2.1 -> 192.0.2.2, "
+			       "fe80::1 -> fe80::2)") >= 2);
+	close_link(&link);
+}
+
+/* Only the path that fails is made anew. */
+static void other_paths_stay_as_they_are(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	rig.config.ib_qps_per_connection = 4;
+	loss.ipv4 = true;
+	loss.sender = 1;
+	loss.most = 1;
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	poll_through(&link);
+	assert_int_equal(link.connect_rc, 0);
+	assert_int_equal(link.accept_rc, 0);
+	assert_int_equal(link.send->paths[0].local.path.epoch, 2);
+	assert_int_equal(link.send->paths[0].local.path.gid[0], 0xfe);
+	for (uint32_t i = 1; i < 4; i++) {
+		assert_int_equal(link.send->paths[i].local.path.epoch, 0);
+		assert_int_equal(link.send->paths[i].local.path.gid[10], 0xff);
+	}
+	for (int i = 0; i < 8; i++)
+		rig_move_message(&link);
+	close_link(&link);
+}
+
+static void no_call_waits_for_a_probe(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	loss.sender = 1;
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	/* The clock stands still: whoever waited for it would never come back. */
+	for (int i = 0; i < 500; i++)
+		rig_poll(&link);
+	assert_int_equal(link.connect_rc, -EAGAIN);
+	assert_int_equal(link.accept_rc, -EAGAIN);
+	sxt_listener_close(link.listener);
+	link.listener = NULL;
+	for (int i = 0; i < TURNS && link.connect_rc == -EAGAIN; i++)
+		rig_poll(&link);
+	assert_int_equal(link.connect_rc, -ECONNRESET);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, rig_teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(what_the_sender_loses_goes_another_way),
+		TEST(what_the_receiver_loses_goes_another_way),
+		TEST(a_pair_that_loses_both_ways_is_left),
+		TEST(a_slow_network_gets_a_second_chance),
+		TEST(where_nothing_passes_both_ends_are_told),
+		TEST(other_paths_stay_as_they_are),
+		TEST(no_call_waits_for_a_probe),
+	};
+#undef TEST
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
