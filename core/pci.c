@@ -27,7 +27,7 @@ static bool is_address(const char *name, size_t len)
 	if (domain < 4 || domain > 7)
 		return false;
 	for (size_t i = 0; i < len; i++) {
-		char want = i < domain ? 'h' : form[i - domain];
+		char want = (char)(i < domain ? 'h' : form[i - domain]);
 
 		if (want == 'h' ? !isxdigit((unsigned char)name[i]) : name[i] != want)
 			return false;

@@ -6,7 +6,10 @@
  */
 #include "cli/doctor/blank.h"
 
+#include "cli/doctor/routes.h"
+
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +67,11 @@ void sxt_blank_gid(const struct sxt_blank *blank, uint8_t *raw)
 	}
 }
 
+static unsigned int hex_digit(char c)
+{
+	return c <= '9' ? (unsigned int)(c - '0') : (unsigned int)((c | 32) - 'a' + 10);
+}
+
 /* "0202:c903:0000:0001" or "02:02:c9:00:00:01": all digits become others. */
 static bool blank_groups(const struct sxt_blank *blank, const char *word, size_t len, char *out,
 			 size_t out_bytes)
@@ -75,16 +83,14 @@ static bool blank_groups(const struct sxt_blank *blank, const char *word, size_t
 	if (len != GUID_TEXT && len != MAC_TEXT)
 		return false;
 	for (size_t i = 0; i < len; i++) {
-		unsigned int digit;
-
 		if (i % (group + 1) == group) {
 			if (word[i] != ':')
 				return false;
 			continue;
 		}
-		if (sscanf((char[]){word[i], '\0'}, "%x", &digit) != 1)
+		if (!isxdigit((unsigned char)word[i]))
 			return false;
-		raw[digits / 2] |= (uint8_t)(digits % 2 == 0 ? digit << 4 : digit);
+		raw[digits / 2] |= (uint8_t)(hex_digit(word[i]) << (digits % 2 == 0 ? 4 : 0));
 		digits++;
 	}
 	flip(blank, raw, digits / 2, 0);
@@ -199,22 +205,28 @@ char *sxt_blank_text(const struct sxt_blank *blank, const char *text, size_t len
 	return out;
 }
 
-/* Columns 2 and 3 of a line, and a subnet keeps its empty host part (column 8 is its mask). */
-static void blank_route(const struct sxt_blank *blank, char *line, size_t len)
+static void put_column(char *line, const char *column, uint32_t addr)
 {
-	unsigned int subnet;
-	unsigned int gateway;
-	unsigned int mask;
-	int at = 0;
-	char text[18];
+	char text[9];
 
-	if (sscanf(line, "%*s %n%8x %8x %*s %*s %*s %*s %8x", &at, &subnet, &gateway, &mask) != 3 ||
-	    at == 0 || (size_t)at + sizeof(text) - 1 > len)
+	snprintf(text, sizeof(text), "%08X", addr);
+	memcpy(line + (column - line), text, sizeof(text) - 1);
+}
+
+/* A subnet keeps its empty host part. */
+static void blank_route(const struct sxt_blank *blank, char *line)
+{
+	uint32_t subnet;
+	uint32_t gateway;
+	uint32_t mask;
+	const char *subnet_at = sxt_route_column(line, SXT_ROUTE_SUBNET, &subnet);
+	const char *gateway_at = sxt_route_column(line, SXT_ROUTE_GATEWAY, &gateway);
+
+	if (subnet_at == NULL || gateway_at == NULL ||
+	    sxt_route_column(line, SXT_ROUTE_MASK, &mask) == NULL)
 		return;
-	subnet = htonl(sxt_blank_ipv4(blank, ntohl(subnet))) & mask;
-	gateway = htonl(sxt_blank_ipv4(blank, ntohl(gateway)));
-	snprintf(text, sizeof(text), "%08X\t%08X", subnet, gateway);
-	memcpy(line + at, text, strlen(text));
+	put_column(line, subnet_at, htonl(sxt_blank_ipv4(blank, ntohl(subnet))) & mask);
+	put_column(line, gateway_at, htonl(sxt_blank_ipv4(blank, ntohl(gateway))));
 }
 
 void sxt_blank_routes(const struct sxt_blank *blank, char *text)
@@ -222,7 +234,7 @@ void sxt_blank_routes(const struct sxt_blank *blank, char *text)
 	while (*text != '\0') {
 		size_t len = strcspn(text, "\n");
 
-		blank_route(blank, text, len);
+		blank_route(blank, text);
 		text += len + (text[len] == '\n');
 	}
 }

@@ -2,6 +2,7 @@
  * check_network.c - several RoCE interfaces in one IPv4 subnet: who answers, who drops.
  */
 #include "cli/doctor/doctor.h"
+#include "cli/doctor/routes.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -26,20 +27,20 @@ static bool is_roce(const struct sxt_doctor *d, const char *netdev)
 	return false;
 }
 
-/* One line: interface, subnet, gateway, ..., mask; those with a gateway are no own subnet. */
+/* Routes with a gateway are no subnet of the interface's own. */
 static bool parse_route(const char *line, struct route *out)
 {
-	unsigned int subnet;
-	unsigned int gateway;
-	unsigned int mask;
+	size_t len = strcspn(line, " \t");
+	uint32_t gateway;
 
-	if (sscanf(line, "%31s %8x %8x %*s %*s %*s %*s %8x", out->netdev, &subnet, &gateway,
-		   &mask) != 4 ||
-	    gateway != 0 || subnet == 0)
+	if (len == 0 || len >= sizeof(out->netdev) ||
+	    sxt_route_column(line, SXT_ROUTE_SUBNET, &out->subnet) == NULL ||
+	    sxt_route_column(line, SXT_ROUTE_GATEWAY, &gateway) == NULL ||
+	    sxt_route_column(line, SXT_ROUTE_MASK, &out->mask) == NULL)
 		return false;
-	out->subnet = subnet;
-	out->mask = mask;
-	return true;
+	memcpy(out->netdev, line, len);
+	out->netdev[len] = '\0';
+	return gateway == 0 && out->subnet != 0;
 }
 
 static size_t read_routes(const struct sxt_doctor *d, char *text, struct route *routes)

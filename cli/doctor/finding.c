@@ -126,7 +126,7 @@ void sxt_doctor_listen(struct sxt_doctor *d, enum sxt_finding_id id, const char 
 		sxt_cli_log_to_stderr("sextant doctor");
 }
 
-static int format_path(char out[PATH_MAX], const char *fmt, va_list args)
+static SXT_PRINTF(2, 0) int format_path(char out[PATH_MAX], const char *fmt, va_list args)
 {
 	int len = vsnprintf(out, PATH_MAX, fmt, args);
 

@@ -122,6 +122,12 @@ static void link_carries_what_its_coding_leaves(void **state)
 		assert_int_equal(sxt_pci_link_mbps(&cases[i].link), cases[i].mbps);
 }
 
+static void put_bytes(unsigned char *config, size_t offset, uint64_t bytes, size_t cnt)
+{
+	for (size_t i = 0; i < cnt; i++)
+		config[offset + i] = (unsigned char)(bytes >> 8 * i);
+}
+
 static void acs_is_found_behind_other_capabilities(void **state)
 {
 	unsigned char config[4096] = {0};
@@ -130,8 +136,8 @@ static void acs_is_found_behind_other_capabilities(void **state)
 	(void)state;
 	put(CARD "/config", config, sizeof(config));
 	assert_int_equal(sxt_pci_acs_read(root, CARD, &control), -ENODATA);
-	memcpy(config + 0x100, "\x01\x00\x81\x14", 4); /* AER, next at 0x148 */
-	memcpy(config + 0x148, "\x0d\x00\x01\x00\x1f\x00\x1d\x00", 8);
+	put_bytes(config, 0x100, 0x14810001, 4); /* AER, next at 0x148 */
+	put_bytes(config, 0x148, 0x001d001f0001000d, 8);
 	put(CARD "/config", config, sizeof(config));
 	assert_int_equal(sxt_pci_acs_read(root, CARD, &control), 0);
 	assert_int_equal(control, 0x1d);
@@ -145,10 +151,10 @@ static void acs_of_a_damaged_or_hidden_config_is_refused(void **state)
 	(void)state;
 	put(CARD "/config", config, 64);
 	assert_int_equal(sxt_pci_acs_read(root, CARD, &control), -EACCES);
-	memcpy(config + 0x100, "\x01\x00\x01\x10", 4); /* the next one is itself */
+	put_bytes(config, 0x100, 0x10010001, 4); /* the next one is itself */
 	put(CARD "/config", config, sizeof(config));
 	assert_int_equal(sxt_pci_acs_read(root, CARD, &control), -ENODATA);
-	memcpy(config + 0x100, "\x01\x00\xc1\xff", 4); /* the next one is cut off */
+	put_bytes(config, 0x100, 0xffc10001, 4); /* the next one is cut off */
 	put(CARD "/config", config, sizeof(config));
 	assert_int_equal(sxt_pci_acs_read(root, CARD, &control), -ENODATA);
 	assert_int_equal(control, 7);
