@@ -18,14 +18,14 @@
  * either end with one path.
  *
  *                                send end      receive end
- *   end with its templates            832              896
- *   each path                         320              320
+ *   end with its templates            960             1472
+ *   each path                         256              256
  *   requests of 64                  16384             2560   256 and 40
  *   members of 24                                     7680   320
  *   registered: CTS ring            16384
  *               CTS shadow                           16384
  *               size records         4096             4096   2560, and to the page's end
- *   sum, one path                   38016            31936
+ *   sum, one path                   38080            32448
  */
 #define SXT_RING_ENTRIES 256u
 #define SXT_SENDS_MAX    256u /* requests of a send end: one per member the peer can open */
