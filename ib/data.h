@@ -106,7 +106,7 @@ static inline uint32_t sxt_wr_send_index(uint32_t request, uint32_t wrs)
 /* The path of a clear-to-send, and the first of the message that answers it. */
 static inline struct sxt_path *sxt_conn_path(const struct sxt_conn *conn, uint64_t position)
 {
-	if (SXT_LIKELY(conn->paths_cnt == 1))
+	if (SXT_LIKELY(conn->paths_cnt <= 1))
 		return conn->paths;
 	return &conn->paths[position % conn->paths_cnt];
 }
