@@ -256,3 +256,22 @@ void pair_waits(struct sxt_request *request)
 	assert_int_equal(sxt_test(request, &done, NULL), 0);
 	assert_false(done);
 }
+
+void pair_message_arrives(struct pair *pair, uint64_t bytes)
+{
+	struct sxt_request *send;
+	struct sxt_request *recv;
+	int size = -1;
+
+	memset(pair->to, 0xee, PAIR_BUFFER);
+	assert_int_equal(pair_recv(pair, 64, bytes, 3, &recv), 0);
+	assert_int_equal(pair_send(pair, 128, bytes, 3, &send), 0);
+	pair_done(send, &size);
+	assert_int_equal(size, bytes);
+	size = -1;
+	pair_done(recv, &size);
+	assert_int_equal(size, bytes);
+	assert_memory_equal(pair->to + 64, pair->from + 128, bytes);
+	assert_int_equal(pair->to[63], 0xee);
+	assert_int_equal(pair->to[64 + bytes], 0xee);
+}

@@ -116,6 +116,13 @@ int pair_recv_group(struct pair *pair, int cnt, size_t stride, const int *tags,
 void pair_done(struct sxt_request *request, int *sizes);
 
 /**
+ * pair_message_arrives() - a message of some size crosses the connection, whole and alone; fails
+ * the test if it does not.
+ * @pair: open. @bytes: at most PAIR_BUFFER - 256.
+ */
+void pair_message_arrives(struct pair *pair, uint64_t bytes);
+
+/**
  * pair_waits() - test once; fails the test when it is done or an error.
  */
 void pair_waits(struct sxt_request *request);

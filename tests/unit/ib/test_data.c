@@ -27,32 +27,13 @@ static int teardown(void **state)
 	return 0;
 }
 
-static void message_arrives(struct pair *pair, uint64_t bytes)
-{
-	struct sxt_request *send;
-	struct sxt_request *recv;
-	int size = -1;
-
-	memset(pair->to, 0xee, PAIR_BUFFER);
-	assert_int_equal(pair_recv(pair, 64, bytes, 3, &recv), 0);
-	assert_int_equal(pair_send(pair, 128, bytes, 3, &send), 0);
-	pair_done(send, &size);
-	assert_int_equal(size, bytes);
-	size = -1;
-	pair_done(recv, &size);
-	assert_int_equal(size, bytes);
-	assert_memory_equal(pair->to + 64, pair->from + 128, bytes);
-	assert_int_equal(pair->to[63], 0xee);
-	assert_int_equal(pair->to[64 + bytes], 0xee);
-}
-
 static void every_size_arrives(void **state)
 {
 	static const uint64_t sizes[] = {0, 1, 8, 63, 64, 65, 127, 128, 4096, 65535, 524288};
 	size_t i;
 
 	for (i = 0; i < SXT_ARRAY_LEN(sizes); i++)
-		message_arrives(*state, sizes[i]);
+		pair_message_arrives(*state, sizes[i]);
 }
 
 static void sender_first_is_told_not_now(void **state)
@@ -392,7 +373,7 @@ static void large_messages_are_cut(void **state)
 		uint64_t chunks = (sizes[i] + 4095) / 4096;
 
 		before = sxt_fake_counts();
-		message_arrives(&pair, sizes[i]);
+		pair_message_arrives(&pair, sizes[i]);
 		after = sxt_fake_counts();
 		assert_int_equal(after.send_calls - before.send_calls, 2);
 		assert_int_equal(after.send_wrs - before.send_wrs, 1 + chunks);
@@ -484,7 +465,7 @@ static void works_without_inline(void **state)
 		config.inline_bytes = limits[i];
 		pair_open(&pair, &config);
 		for (turn = 0; turn < 300; turn++)
-			message_arrives(&pair, 8);
+			pair_message_arrives(&pair, 8);
 		assert_int_equal(sxt_fake_counts().send_wrs_inline, 0);
 		group_arrives(&pair, 8, 3);
 		/* No shadow slot is filled again while a write of it is in flight. */

@@ -30,25 +30,6 @@ static uint32_t paths_with(struct sxt_conn *conn, int wrs)
 	return cnt;
 }
 
-static void message_arrives(struct pair *pair, uint64_t bytes)
-{
-	struct sxt_request *send;
-	struct sxt_request *recv;
-	int size = -1;
-
-	memset(pair->to, 0xee, PAIR_BUFFER);
-	assert_int_equal(pair_recv(pair, 64, bytes, 3, &recv), 0);
-	assert_int_equal(pair_send(pair, 128, bytes, 3, &send), 0);
-	pair_done(send, &size);
-	assert_int_equal(size, bytes);
-	size = -1;
-	pair_done(recv, &size);
-	assert_int_equal(size, bytes);
-	assert_memory_equal(pair->to + 64, pair->from + 128, bytes);
-	assert_int_equal(pair->to[63], 0xee);
-	assert_int_equal(pair->to[64 + bytes], 0xee);
-}
-
 /* Sizes on both sides of every limit, over every kind of shape, with writes large and small. */
 static void every_size_arrives_over_every_shape(void **state)
 {
@@ -76,7 +57,7 @@ static void every_size_arrives_over_every_shape(void **state)
 		machine.inline_bytes = i % 4 < 2 ? 64 : 0;
 		pair_open_shaped(&pair, &machine, &shapes[i / 4]);
 		for (size_t j = 0; j < SXT_ARRAY_LEN(sizes); j++)
-			message_arrives(&pair, sizes[j]);
+			pair_message_arrives(&pair, sizes[j]);
 		pair_close(&pair);
 	}
 }
@@ -375,7 +356,7 @@ static void there_are_no_more_paths_than_a_frame_carries(void **state)
 	(void)state;
 	pair_open_shaped(&pair, &pair_usual, &shape);
 	assert_int_equal(pair.send->paths_cnt, SXT_PATHS_MAX);
-	message_arrives(&pair, 500000);
+	pair_message_arrives(&pair, 500000);
 	pair_close(&pair);
 }
 
