@@ -2,6 +2,7 @@
  * bench_options.c - the command line of `sextant bench`: nccl-tests' flags, and ours.
  */
 #include "cli/bench.h"
+#include "cli/cli.h"
 
 #include "core/config.h"
 
@@ -102,18 +103,6 @@ static size_t parse_size(struct argp_state *state, const char *name, const char 
 	return (size_t)(value << shift);
 }
 
-static int parse_int(struct argp_state *state, const char *name, const char *text, int min, int max)
-{
-	char *end = NULL;
-	long value;
-
-	errno = 0;
-	value = strtol(text, &end, 10);
-	if (errno != 0 || end == text || *end != '\0' || value < min || value > max)
-		argp_error(state, "%s must be %d..%d (got '%s')", name, min, max, text);
-	return (int)value;
-}
-
 static enum sxt_drv_op parse_op(struct argp_state *state, const char *text)
 {
 	for (int i = 0; i < SXT_DRV_OPS_CNT; i++) {
@@ -140,16 +129,16 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
 		o->step_bytes = parse_size(state, "--stepbytes", arg);
 		return 0;
 	case 'f':
-		o->factor = (unsigned int)parse_int(state, "--stepfactor", arg, 2, 1 << 20);
+		o->factor = (unsigned int)sxt_cli_parse_int(state, "--stepfactor", arg, 2, 1 << 20);
 		return 0;
 	case 'n':
-		o->iterations = parse_int(state, "--iters", arg, 1, INT_MAX);
+		o->iterations = sxt_cli_parse_int(state, "--iters", arg, 1, INT_MAX);
 		return 0;
 	case 'w':
-		o->warmups = parse_int(state, "--warmup_iters", arg, 0, INT_MAX);
+		o->warmups = sxt_cli_parse_int(state, "--warmup_iters", arg, 0, INT_MAX);
 		return 0;
 	case 'c':
-		o->checks = parse_int(state, "--check", arg, 0, INT_MAX);
+		o->checks = sxt_cli_parse_int(state, "--check", arg, 0, INT_MAX);
 		return 0;
 	case 'd':
 		o->spec.type = sxt_drv_type_find(arg);
@@ -187,13 +176,14 @@ static error_t parse_work(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--proto: '%s' is none of simple, ll, ll128", arg);
 		return 0;
 	case KEY_CHANNELS:
-		o->spec.channels = parse_int(state, "--channels", arg, 1, SXT_DRV_CHANNELS_MAX);
+		o->spec.channels =
+			sxt_cli_parse_int(state, "--channels", arg, 1, SXT_DRV_CHANNELS_MAX);
 		return 0;
 	case KEY_GROUP:
-		o->spec.group = parse_int(state, "--group", arg, 1, SXT_DRV_LANES_MAX);
+		o->spec.group = sxt_cli_parse_int(state, "--group", arg, 1, SXT_DRV_LANES_MAX);
 		return 0;
 	case KEY_DEPTH:
-		o->spec.depth = parse_int(state, "--depth", arg, 1, SXT_DRV_DEPTH_MAX);
+		o->spec.depth = sxt_cli_parse_int(state, "--depth", arg, 1, SXT_DRV_DEPTH_MAX);
 		return 0;
 	case KEY_PRIVATE:
 		o->spec.private_memory = true;
@@ -264,16 +254,18 @@ static error_t parse_use(int key, char *arg, struct argp_state *state)
 		o->use.plugin = arg;
 		return 0;
 	case KEY_ABI:
-		o->use.abi = parse_int(state, "--abi", arg, SXT_DRV_ABI_MIN, SXT_DRV_ABI_MAX);
+		o->use.abi =
+			sxt_cli_parse_int(state, "--abi", arg, SXT_DRV_ABI_MIN, SXT_DRV_ABI_MAX);
 		return 0;
 	case KEY_DEV:
 		o->use.dev = arg;
 		return 0;
 	case KEY_PORTS:
-		o->use.ports = parse_int(state, "--ports", arg, 1, NCCL_NET_MAX_DEVS_PER_NIC);
+		o->use.ports =
+			sxt_cli_parse_int(state, "--ports", arg, 1, NCCL_NET_MAX_DEVS_PER_NIC);
 		return 0;
 	case KEY_COMMS:
-		o->use.comms = parse_int(state, "--comms", arg, 1, SXT_DRV_COMMS_MAX);
+		o->use.comms = sxt_cli_parse_int(state, "--comms", arg, 1, SXT_DRV_COMMS_MAX);
 		return 0;
 	case KEY_OOB:
 		o->use.oob = true;
@@ -289,10 +281,10 @@ static error_t parse_arg(int key, char *arg, struct argp_state *state)
 
 	switch (key) {
 	case KEY_RANKS:
-		o->ranks = parse_int(state, "--ranks", arg, 2, SXT_DRV_MAX_RANKS);
+		o->ranks = sxt_cli_parse_int(state, "--ranks", arg, 2, SXT_DRV_MAX_RANKS);
 		return 0;
 	case KEY_HOSTS:
-		o->hosts = parse_int(state, "--hosts", arg, 1, SXT_DRV_MAX_RANKS);
+		o->hosts = sxt_cli_parse_int(state, "--hosts", arg, 1, SXT_DRV_MAX_RANKS);
 		return 0;
 	case KEY_JSON:
 		o->json = true;
@@ -303,10 +295,10 @@ static error_t parse_arg(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--debug: '%s' is none of NONE, WARN, INFO, TRACE", arg);
 		return 0;
 	case KEY_TIMEOUT:
-		o->timeout_s = (unsigned int)parse_int(state, "--timeout", arg, 1, 1000000);
+		o->timeout_s = (unsigned int)sxt_cli_parse_int(state, "--timeout", arg, 1, 1000000);
 		return 0;
 	case KEY_STALL:
-		o->stall_s = (unsigned int)parse_int(state, "--stall", arg, 1, 1000000);
+		o->stall_s = (unsigned int)sxt_cli_parse_int(state, "--stall", arg, 1, 1000000);
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "takes no argument, got '%s'", arg);

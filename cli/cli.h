@@ -48,6 +48,14 @@ int sxt_cmd_conform(int argc, char **argv);
 int sxt_cmd_doctor(int argc, char **argv);
 
 /**
+ * sxt_cli_parse_int() - an option's whole number; ends the command with a usage error otherwise.
+ * @state: of the parser. @name: the option, "--abi". @text: its value. @min, @max: its range.
+ * Return: the number.
+ */
+int sxt_cli_parse_int(struct argp_state *state, const char *name, const char *text, int min,
+		      int max);
+
+/**
  * sxt_cli_print_json() - write one JSON document and a newline to standard output.
  * @root: the document, with its "schema" member; the reference is taken.
  * Return: 0, or SXT_EXIT_BROKEN when standard output cannot be written.

@@ -50,18 +50,6 @@ static const struct argp_option option_list[] = {
 	{0},
 };
 
-static int parse_int(struct argp_state *state, const char *name, const char *text, int min, int max)
-{
-	char *end = NULL;
-	long value;
-
-	errno = 0;
-	value = strtol(text, &end, 10);
-	if (errno != 0 || end == text || *end != '\0' || value < min || value > max)
-		argp_error(state, "%s must be %d..%d (got '%s')", name, min, max, text);
-	return (int)value;
-}
-
 static const struct sxt_conform_check *find_check(struct argp_state *state, const char *option,
 						  const char *name)
 {
@@ -125,7 +113,7 @@ static error_t parse_arg(int key, char *arg, struct argp_state *state)
 	case KEY_ABI:
 		o->all_versions = strcmp(arg, "all") == 0;
 		if (!o->all_versions)
-			o->target.abi = parse_int(state, "--abi", arg, ABI_MIN, ABI_MAX);
+			o->target.abi = sxt_cli_parse_int(state, "--abi", arg, ABI_MIN, ABI_MAX);
 		return 0;
 	case KEY_CHECK:
 		add_once(o->checks, &o->checks_cnt, find_check(state, "--check", arg));
@@ -137,13 +125,13 @@ static error_t parse_arg(int key, char *arg, struct argp_state *state)
 		o->list = true;
 		return 0;
 	case KEY_DEV:
-		o->target.dev = parse_int(state, "--dev", arg, 0, 127);
+		o->target.dev = sxt_cli_parse_int(state, "--dev", arg, 0, 127);
 		return 0;
 	case KEY_RANKS:
-		o->target.ranks = parse_int(state, "--ranks", arg, 1, 2);
+		o->target.ranks = sxt_cli_parse_int(state, "--ranks", arg, 1, 2);
 		return 0;
 	case KEY_HOSTS:
-		o->target.hosts = parse_int(state, "--hosts", arg, 1, 2);
+		o->target.hosts = sxt_cli_parse_int(state, "--hosts", arg, 1, 2);
 		return 0;
 	case KEY_JSON:
 		o->json = true;
@@ -155,7 +143,8 @@ static error_t parse_arg(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--debug: '%s' is none of WARN, INFO, TRACE", arg);
 		return 0;
 	case KEY_TIMEOUT:
-		o->target.timeout_s = (unsigned int)parse_int(state, "--timeout", arg, 1, 1000000);
+		o->target.timeout_s =
+			(unsigned int)sxt_cli_parse_int(state, "--timeout", arg, 1, 1000000);
 		return 0;
 	case ARGP_KEY_ARG:
 		argp_error(state, "takes no argument, got '%s'", arg);

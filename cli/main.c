@@ -7,7 +7,9 @@
 #include "core/config.h"
 #include "core/log.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const struct sxt_command commands[] = {
@@ -35,6 +37,19 @@ void sxt_cli_log_to_stderr(const char *name)
 {
 	log_prefix = name;
 	sxt_log_set_sink(stderr_sink);
+}
+
+int sxt_cli_parse_int(struct argp_state *state, const char *name, const char *text, int min,
+		      int max)
+{
+	char *end = NULL;
+	long value;
+
+	errno = 0;
+	value = strtol(text, &end, 10);
+	if (errno != 0 || end == text || *end != '\0' || value < min || value > max)
+		argp_error(state, "%s must be %d..%d (got '%s')", name, min, max, text);
+	return (int)value;
 }
 
 int sxt_cli_print_json(json_t *root)
