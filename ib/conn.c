@@ -190,21 +190,6 @@ static void cqs_collect(struct sxt_conn *conn)
 	}
 }
 
-int sxt_conn_paths_make(struct sxt_conn *conn)
-{
-	struct sxt_port_place local;
-	int rc = 0;
-
-	for (uint32_t i = 0; i < conn->paths_cnt && rc == 0; i++) {
-		uint32_t place = i % conn->nic->ports_cnt;
-
-		rc = sxt_port_locate(conn->nic->ports[place], &local);
-		if (rc == 0)
-			rc = sxt_path_create(conn, i, place, &local);
-	}
-	return rc;
-}
-
 static void inline_set(struct sxt_conn *conn)
 {
 	uint32_t least = UINT32_MAX;

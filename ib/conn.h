@@ -150,12 +150,6 @@ SXT_MUST_CHECK int sxt_conn_create(struct sxt_context *ctx, struct sxt_nic *nic,
 				   struct sxt_conn **out);
 
 /**
- * sxt_conn_paths_make() - every path's queue pair, path i on port i modulo the ports of the NIC.
- * @conn: from sxt_conn_create(). Path: slow. Return: as sxt_path_create().
- */
-SXT_MUST_CHECK int sxt_conn_paths_make(struct sxt_conn *conn);
-
-/**
  * sxt_conn_memory() - the memory of ours that the peer writes: a send end's clear-to-send ring, a
  * receive end's size records.
  * @conn: either end. @out: filled.

@@ -371,18 +371,6 @@ void sxt_port_reread(struct sxt_port *port)
 	sxt_port_gids_fini(&found.gids);
 }
 
-int sxt_port_locate(struct sxt_port *port, struct sxt_port_place *out)
-{
-	struct sxt_place_survey found = {0};
-	int rc = look(port, &found);
-
-	if (rc != 0)
-		return rc;
-	*out = found.place;
-	sxt_port_gids_fini(&found.gids);
-	return 0;
-}
-
 int sxt_port_candidates(struct sxt_port *port, struct sxt_port_address *out, uint32_t most,
 			uint32_t *cnt_out)
 {

@@ -26,7 +26,7 @@ SXT_MUST_CHECK int sxt_place_check(const struct ibv_port_attr *attr, char *why);
  * sxt_place_survey() - read a port anew, and say nothing.
  * @port: device, number and link layer are set. @out: written on success, its gids are due to
  * sxt_port_gids_fini(). @why: SXT_PLACE_WHY_BYTES, the reason on failure.
- * Path: slow, system calls. Return: as sxt_port_locate(), or -ENOMEM.
+ * Path: slow, system calls. Return: as sxt_port_candidates().
  */
 SXT_MUST_CHECK int sxt_place_survey(const struct sxt_port *port, struct sxt_place_survey *out,
 				    char *why);

@@ -51,7 +51,7 @@ struct sxt_port_seen {
 
 /*
  * One port offered to NCCL. The attributes are those at start, which NCCL was told;
- * sxt_port_locate() reads afresh.
+ * sxt_port_candidates() reads afresh.
  */
 struct sxt_port {
 	struct sxt_device *device;
@@ -85,15 +85,6 @@ SXT_MUST_CHECK int sxt_ports_open(struct sxt_ib *ib);
  * @ib: also half-filled.
  */
 void sxt_ports_close(struct sxt_ib *ib);
-
-/**
- * sxt_port_locate() - the port's address, MTU and limits as they are now. Logs what is no longer
- * as it was.
- * @port: the port. @out: written on success. Thread: any.
- * Path: slow, system calls. Return: 0, -ENETDOWN when the port is not active, -EADDRNOTAVAIL
- * when no GID can be used, -ENODEV when the HCA failed, or the error of a verb (logged).
- */
-SXT_MUST_CHECK int sxt_port_locate(struct sxt_port *port, struct sxt_port_place *out);
 
 /**
  * sxt_port_reread() - look at a port after an event that says it changed, and log what did.
@@ -148,7 +139,9 @@ struct sxt_port_address {
  * handshake. What identifies one is its bytes and type: an index may belong to another address
  * the next time.
  * @port: the port. @out: at most @most are written. @cnt_out: how many, at least 1.
- * Path: slow, system calls. Return: as sxt_port_locate().
+ * Logs what is no longer as it was. Thread: any.
+ * Path: slow, system calls. Return: 0, -ENETDOWN when the port is not active, -EADDRNOTAVAIL
+ * when no GID can be used, -ENODEV when the HCA failed, -ENOMEM, or the error of a verb (logged).
  */
 SXT_MUST_CHECK int sxt_port_candidates(struct sxt_port *port, struct sxt_port_address *out,
 				       uint32_t most, uint32_t *cnt_out);

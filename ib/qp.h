@@ -27,7 +27,7 @@ SXT_MUST_CHECK int sxt_qp_create(const struct sxt_port *port, struct sxt_qp_spec
 
 /* How to reach the peer. */
 struct sxt_qp_route {
-	const struct sxt_port_place *local; /* from sxt_port_locate(), with QP number and PSN */
+	const struct sxt_port_place *local; /* from sxt_port_candidates(), with QP number and PSN */
 	const struct sxt_wire_path *peer;
 	int tclass;            /* 0..255 */
 	const char *peer_name; /* for messages */

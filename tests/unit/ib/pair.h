@@ -66,6 +66,12 @@ void pair_close(struct pair *pair);
 void pair_more(struct pair *pair, struct sxt_conn **send_out, struct sxt_conn **recv_out);
 
 /**
+ * pair_paths_make() - every path's queue pair, path i on port i modulo the ports of the NIC.
+ * @conn: from sxt_conn_create(). Return: 0, or the error of the port or of sxt_path_create().
+ */
+int pair_paths_make(struct sxt_conn *conn);
+
+/**
  * pair_advance() - let time pass. @ns: how much.
  */
 void pair_advance(uint64_t ns);

@@ -138,6 +138,17 @@ void rig_set(const char **field, const char *value)
 	assert_non_null(*field);
 }
 
+int rig_locate(struct sxt_port *port, struct sxt_port_place *out)
+{
+	struct sxt_port_address best;
+	uint32_t cnt;
+	int rc = sxt_port_candidates(port, &best, 1, &cnt);
+
+	if (rc == 0)
+		*out = best.place;
+	return rc;
+}
+
 void rig_turn(void)
 {
 	for (int i = 0; i < RIG_IBS; i++) {

@@ -53,6 +53,12 @@ int rig_start(int i, bool is_manual);
 void rig_set(const char **field, const char *value);
 
 /**
+ * rig_locate() - where a port is reached now, at its best address.
+ * @port: the port. @out: written on success. Return: as sxt_port_candidates().
+ */
+int rig_locate(struct sxt_port *port, struct sxt_port_place *out);
+
+/**
  * rig_turn() - run the watcher of every manual transport once, without waiting.
  */
 void rig_turn(void);

@@ -251,7 +251,7 @@ static void each_table_is_used_and_told(void **state)
 			expect_logged(one->warning);
 		if (one->expected < 0)
 			continue;
-		assert_int_equal(sxt_port_locate(rig.ibs[0]->ports[0], &place), 0);
+		assert_int_equal(rig_locate(rig.ibs[0]->ports[0], &place), 0);
 		assert_int_equal(place.gid_index, one->expected);
 		stop();
 	}

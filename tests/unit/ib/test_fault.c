@@ -624,7 +624,7 @@ static void a_peer_that_makes_no_sense_is_refused(void **state)
 
 	assert_int_equal(sxt_conn_create(pair->send_ctx, pair->ib.nics[0], SXT_CONN_SEND, 1, &conn),
 			 0);
-	assert_int_equal(sxt_conn_paths_make(conn), 0);
+	assert_int_equal(pair_paths_make(conn), 0);
 	sxt_conn_memory(pair->recv, &memory);
 	memory.bytes--;
 	assert_int_equal(sxt_conn_start(conn, &path, &memory), -EPROTO);

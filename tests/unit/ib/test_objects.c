@@ -312,7 +312,7 @@ static void settings_reach_the_queue_pair(void **state)
 	rig.config.ib_timeout = 18;
 	rig.config.ib_retry_cnt = 3;
 	rig.config.ib_sl = 5;
-	assert_int_equal(sxt_port_locate(port, &place), 0);
+	assert_int_equal(rig_locate(port, &place), 0);
 	place.path.psn = 99;
 	assert_int_equal(sxt_qp_create(port, &spec, &qp), 0);
 	assert_int_equal(spec.inline_bytes, 64); /* refused, so less was asked for */
@@ -397,7 +397,7 @@ static void a_refused_join_says_what_it_may_mean(void **state)
 	struct ibv_qp *qp = NULL;
 
 	(void)state;
-	assert_int_equal(sxt_port_locate(port, &place), 0);
+	assert_int_equal(rig_locate(port, &place), 0);
 	assert_int_equal(sxt_qp_create(port, &spec, &qp), 0);
 	seen.modify_rc = ETIMEDOUT;
 	assert_int_equal(sxt_qp_join(port, qp, &route), -ETIMEDOUT);

@@ -231,7 +231,7 @@ static void infiniband_uses_lid_and_index_0(void **state)
 	(void)state;
 	machine.has_attr = true;
 	assert_int_equal(rig_start(0, true), 0);
-	assert_int_equal(sxt_port_locate(rig.ibs[0]->ports[0], &place), 0);
+	assert_int_equal(rig_locate(rig.ibs[0]->ports[0], &place), 0);
 	assert_int_equal(place.path.lid, 17);
 	assert_int_equal(place.gid_index, 0);
 	assert_int_equal(place.path.mtu, IBV_MTU_1024);
@@ -246,7 +246,7 @@ static void expect_gid(int index, const char *note)
 
 	assert_int_equal(rig_start(0, true), 0);
 	assert_int_equal(sxt_ib_nics_cnt(rig.ibs[0]), 2);
-	assert_int_equal(sxt_port_locate(rig.ibs[0]->ports[0], &place), 0);
+	assert_int_equal(rig_locate(rig.ibs[0]->ports[0], &place), 0);
 	assert_int_equal(place.gid_index, index);
 	assert_int_equal(rig_logged("\n1 port"), note != NULL ? 1 : 0);
 	if (note != NULL)
@@ -309,16 +309,16 @@ static void address_and_state_are_read_afresh(void **state)
 	add_gid(IBV_GID_TYPE_ROCE_V2, link_local);
 	add_gid(IBV_GID_TYPE_ROCE_V2, mapped);
 	assert_int_equal(rig_start(0, true), 0);
-	assert_int_equal(sxt_port_locate(rig.ibs[0]->ports[0], &place), 0);
+	assert_int_equal(rig_locate(rig.ibs[0]->ports[0], &place), 0);
 	assert_int_equal(place.gid_index, 1);
 	/* The interface lost its address and got it again: the table is in another order. */
 	memcpy(machine.gids[0], mapped, 16);
 	memcpy(machine.gids[1], link_local, 16);
-	assert_int_equal(sxt_port_locate(rig.ibs[0]->ports[0], &place), 0);
+	assert_int_equal(rig_locate(rig.ibs[0]->ports[0], &place), 0);
 	assert_int_equal(place.gid_index, 0);
 	machine.has_attr = true;
 	machine.attr.state = IBV_PORT_DOWN;
-	assert_int_equal(sxt_port_locate(rig.ibs[0]->ports[0], &place), -ENETDOWN);
+	assert_int_equal(rig_locate(rig.ibs[0]->ports[0], &place), -ENETDOWN);
 	assert_int_equal(rig_logged("port fake_0 (port 1) cannot be used: it is DOWN"), 1);
 }
 
@@ -414,7 +414,7 @@ static void sysfs_gives_place_order_speed_and_gid_types(void **state)
 	assert_string_equal(props.name, "sxt_fake_0");
 	assert_string_equal(props.pci_path, "/sys/devices/pci0000:00/0000:00:02.0");
 	assert_int_equal(props.speed_mbps, 800000);
-	assert_int_equal(sxt_port_locate(rig.ibs[0]->ports[1], &place), 0);
+	assert_int_equal(rig_locate(rig.ibs[0]->ports[1], &place), 0);
 	assert_int_equal(place.gid_index, 1);
 	assert_int_equal(place.path.gid_type, IBV_GID_TYPE_ROCE_V2);
 	remove_sysfs();
