@@ -3,10 +3,10 @@
  */
 #include "ib/gid_read.h"
 
+#include "tests/unit/ib/tree.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,24 +19,13 @@
 
 #define PORT "/sys/class/infiniband/mlx5_0/ports/1"
 
-static char root[64];
 static struct sxt_gid_source source;
 static struct sxt_gid_list list;
-
-static int remove_one(const char *path, const struct stat *info, int type, struct FTW *walk)
-{
-	(void)info;
-	(void)type;
-	(void)walk;
-	return remove(path);
-}
 
 static int setup(void **state)
 {
 	(void)state;
-	snprintf(root, sizeof(root), "/tmp/sxt_gid_read_XXXXXX");
-	assert_non_null(mkdtemp(root));
-	source = (struct sxt_gid_source){.sysroot = root, .device = "mlx5_0", .port = 1};
+	source = (struct sxt_gid_source){.sysroot = tree_open(), .device = "mlx5_0", .port = 1};
 	memset(&list, 0, sizeof(list));
 	return 0;
 }
@@ -45,37 +34,8 @@ static int teardown(void **state)
 {
 	(void)state;
 	sxt_gid_list_fini(&list);
-	return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
-
-/* Below the root, with the folders above it. */
-static void full_path(const char *path, char out[512])
-{
-	int len = snprintf(out, 512, "%s%s", root, path);
-
-	assert_true(len < 512);
-	for (char *at = out + strlen(root) + 1; (at = strchr(at, '/')) != NULL; at++) {
-		*at = '\0';
-		sxt_ignore(mkdir(out, 0755));
-		*at = '/';
-	}
-}
-
-static void put(const char *path, const void *bytes, size_t cnt)
-{
-	char full[512];
-	FILE *file;
-
-	full_path(path, full);
-	file = fopen(full, "w");
-	assert_non_null(file);
-	assert_int_equal(fwrite(bytes, 1, cnt, file), cnt);
-	fclose(file);
-}
-
-static void put_text(const char *path, const char *text)
-{
-	put(path, text, strlen(text));
+	tree_close();
+	return 0;
 }
 
 static void put_gid(uint32_t index, const char *gid, const char *type, const char *netdev)
@@ -83,21 +43,13 @@ static void put_gid(uint32_t index, const char *gid, const char *type, const cha
 	char path[128];
 
 	snprintf(path, sizeof(path), PORT "/gids/%u", index);
-	put_text(path, gid);
+	tree_text(path, gid);
 	snprintf(path, sizeof(path), PORT "/gid_attrs/types/%u", index);
 	if (type != NULL)
-		put_text(path, type);
+		tree_text(path, type);
 	snprintf(path, sizeof(path), PORT "/gid_attrs/ndevs/%u", index);
 	if (netdev != NULL)
-		put_text(path, netdev);
-}
-
-static void link_to(const char *path, const char *target)
-{
-	char full[512];
-
-	full_path(path, full);
-	assert_int_equal(symlink(target, full), 0);
+		tree_text(path, netdev);
 }
 
 #define ZERO "0000:0000:0000:0000:0000:0000:0000:0000\n"
@@ -114,7 +66,7 @@ static void a_table_is_read_with_its_facts(void **state)
 	put_gid(2, ZERO, NULL, NULL);
 	put_gid(3, V4, "RoCE v2\n", "eth0\n");
 	put_gid(10, V4, "something new\n", "net9\n");
-	put_text("/sys/class/net/eth0/mtu", "1500\n");
+	tree_text("/sys/class/net/eth0/mtu", "1500\n");
 	assert_int_equal(sxt_gid_read_table(&source, &list), 0);
 	assert_int_equal(list.cnt, 4);
 	assert_int_equal(list.len, 11);
@@ -144,15 +96,15 @@ static void a_virtual_function_has_its_own_interface(void **state)
 {
 	(void)state;
 	put_gid(0, V4, "RoCE v2\n", "net1\n");
-	put_text("/sys/devices/vf0/vendor", "0x15b3\n");
-	put_text("/sys/devices/vf1/vendor", "0x15b3\n");
-	put_text("/sys/devices/pf/vendor", "0x15b3\n");
-	link_to("/sys/class/infiniband/mlx5_0/device", "../../../devices/vf0");
-	link_to("/sys/class/net/net1/device", "../../../devices/vf1");
+	tree_text("/sys/devices/vf0/vendor", "0x15b3\n");
+	tree_text("/sys/devices/vf1/vendor", "0x15b3\n");
+	tree_text("/sys/devices/pf/vendor", "0x15b3\n");
+	tree_link("/sys/class/infiniband/mlx5_0/device", "../../../devices/vf0");
+	tree_link("/sys/class/net/net1/device", "../../../devices/vf1");
 	assert_int_equal(sxt_gid_read_table(&source, &list), 0);
 	assert_false(list.gids[0].is_foreign); /* a physical one may belong to a bond */
 	sxt_gid_list_fini(&list);
-	link_to("/sys/devices/vf0/physfn", "../pf");
+	tree_link("/sys/devices/vf0/physfn", "../pf");
 	assert_int_equal(sxt_gid_read_table(&source, &list), 0);
 	assert_true(list.gids[0].is_foreign);
 }
@@ -161,7 +113,7 @@ static void a_missing_table_is_an_error(void **state)
 {
 	(void)state;
 	assert_int_equal(sxt_gid_read_table(&source, &list), -ENOENT);
-	put_text(PORT "/gids", "not a folder");
+	tree_text(PORT "/gids", "not a folder");
 	assert_int_equal(sxt_gid_read_table(&source, &list), -ENOTDIR);
 	source.device =
 		"../../../../../../../../../../../../../../../../../../../../../../../../..";
@@ -174,24 +126,24 @@ static void damage_is_a_hole(void **state)
 	char full[512];
 
 	(void)state;
-	put_text(PORT "/gids/0", "");
-	put_text(PORT "/gids/1", "\n");
-	put_text(PORT "/gids/2", "fe80:0000\n");
-	put(PORT "/gids/3", junk, sizeof(junk));
-	put_text(PORT "/gids/4", "10.0.0.1\n");
-	full_path(PORT "/gids/5/x", full); /* a folder: reading it is EISDIR */
-	put_text(PORT "/gids/name", V4);
-	put_text(PORT "/gids/99999", V4);
-	put_text(PORT "/gids/-1", V4);
-	put_text(PORT "/gids/123456789012345678901", V4);
-	link_to(PORT "/gids/6", "nowhere");
-	link_to(PORT "/gids/7", "7");
+	tree_text(PORT "/gids/0", "");
+	tree_text(PORT "/gids/1", "\n");
+	tree_text(PORT "/gids/2", "fe80:0000\n");
+	tree_put(PORT "/gids/3", junk, sizeof(junk));
+	tree_text(PORT "/gids/4", "10.0.0.1\n");
+	tree_path(PORT "/gids/5/x", full); /* a folder: reading it is EISDIR */
+	tree_text(PORT "/gids/name", V4);
+	tree_text(PORT "/gids/99999", V4);
+	tree_text(PORT "/gids/-1", V4);
+	tree_text(PORT "/gids/123456789012345678901", V4);
+	tree_link(PORT "/gids/6", "nowhere");
+	tree_link(PORT "/gids/7", "7");
 	put_gid(8, V4, "", "../../../etc\n");
 	put_gid(9, V4, "RoCE v2 and more that no kernel says\n", "a-name-longer-than-16-bytes\n");
-	put_text(PORT "/gids/10", V4);
-	put(PORT "/gid_attrs/types/10", junk, sizeof(junk));
-	put(PORT "/gid_attrs/ndevs/10", junk, sizeof(junk));
-	put_text("/sys/class/net/lo/mtu", "65536\n");
+	tree_text(PORT "/gids/10", V4);
+	tree_put(PORT "/gid_attrs/types/10", junk, sizeof(junk));
+	tree_put(PORT "/gid_attrs/ndevs/10", junk, sizeof(junk));
+	tree_text("/sys/class/net/lo/mtu", "65536\n");
 	assert_int_equal(sxt_gid_read_table(&source, &list), 0);
 	assert_int_equal(list.cnt, 3);
 	assert_int_equal(list.len, 11);
@@ -208,12 +160,12 @@ static void a_file_of_gigabytes_is_read_at_its_beginning(void **state)
 	char full[512];
 
 	(void)state;
-	put_text(PORT "/gids/0", V4);
-	put_text(PORT "/gids/1", V4);
-	full_path(PORT "/gids/1", full);
+	tree_text(PORT "/gids/0", V4);
+	tree_text(PORT "/gids/1", V4);
+	tree_path(PORT "/gids/1", full);
 	assert_int_equal(truncate(full, (off_t)4 << 30), 0);
-	full_path(PORT "/gids/2", full);
-	put_text(PORT "/gids/2", "");
+	tree_path(PORT "/gids/2", full);
+	tree_text(PORT "/gids/2", "");
 	assert_int_equal(truncate(full, (off_t)4 << 30), 0);
 	assert_int_equal(sxt_gid_read_table(&source, &list), 0);
 	assert_int_equal(list.cnt, 2);
@@ -224,8 +176,8 @@ static void a_pipe_does_not_block(void **state)
 	char full[512];
 
 	(void)state;
-	put_text(PORT "/gids/0", V4);
-	full_path(PORT "/gids/1", full);
+	tree_text(PORT "/gids/0", V4);
+	tree_path(PORT "/gids/1", full);
 	assert_int_equal(mkfifo(full, 0644), 0);
 	alarm(20);
 	assert_int_equal(sxt_gid_read_table(&source, &list), 0);

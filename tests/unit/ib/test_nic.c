@@ -7,17 +7,15 @@
 #include "ib/mr.h"
 #include "tests/fake/verbs.h"
 #include "tests/unit/ib/rig.h"
+#include "tests/unit/ib/tree.h"
 
 #include <errno.h>
-#include <ftw.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -29,7 +27,6 @@ static struct {
 	int reg_refuser; /* the device that registers nothing, or -1 */
 	int reg_cnt;
 	int dereg_cnt;
-	char root[64];
 } machine;
 
 static int number_of(struct ibv_context *context)
@@ -317,64 +314,26 @@ static void numbers_outlive_the_transport(void **state)
 	assert_int_equal(sxt_ib_nic_props(rig.ibs[0], 7, &props), -EINVAL);
 }
 
-static int remove_entry(const char *path, const struct stat *stat, int flag, struct FTW *walk)
-{
-	(void)stat;
-	(void)flag;
-	(void)walk;
-	return remove(path);
-}
-
-static void make_dirs(const char *below)
-{
-	char path[256];
-
-	snprintf(path, sizeof(path), "%s%s/", machine.root, below);
-	for (char *at = path + strlen(machine.root) + 1; *at != '\0'; at++) {
-		if (*at != '/')
-			continue;
-		*at = '\0';
-		assert_true(mkdir(path, 0755) == 0 || errno == EEXIST);
-		*at = '/';
-	}
-}
-
-static void put_link(const char *target, const char *below)
-{
-	char to[256];
-	char path[256];
-
-	snprintf(to, sizeof(to), "%s%s", machine.root, target);
-	snprintf(path, sizeof(path), "%s%s", machine.root, below);
-	assert_int_equal(symlink(to, path), 0);
-}
-
 /* @places: PCI folder of fake_0 and so on. @vf, @pf: which is whose virtual function, or -1. */
 static void make_sysfs(const char *const *places, int cnt, int vf, int pf)
 {
-	char folder[128];
 	char path[192];
 
-	snprintf(machine.root, sizeof(machine.root), "/tmp/sxt_nic_XXXXXX");
-	assert_non_null(mkdtemp(machine.root));
+	rig_set(&rig.config.sysroot, tree_open());
 	for (int i = 0; i < cnt; i++) {
-		make_dirs(places[i]);
-		snprintf(folder, sizeof(folder), "/sys/class/infiniband/fake_%d", i);
-		make_dirs(folder);
-		snprintf(path, sizeof(path), "%s/device", folder);
-		put_link(places[i], path);
+		tree_folder(places[i]);
+		snprintf(path, sizeof(path), "/sys/class/infiniband/fake_%d/device", i);
+		tree_link(path, places[i]);
 	}
 	if (vf >= 0) {
 		snprintf(path, sizeof(path), "%s/physfn", places[vf]);
-		put_link(places[pf], path);
+		tree_link(path, places[pf]);
 	}
-	rig_set(&rig.config.sysroot, machine.root);
 }
 
 static int teardown(void **state)
 {
-	if (machine.root[0] != '\0')
-		nftw(machine.root, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+	tree_close();
 	return rig_teardown(state);
 }
 

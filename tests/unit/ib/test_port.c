@@ -5,6 +5,7 @@
 
 #include "tests/fake/verbs.h"
 #include "tests/unit/ib/rig.h"
+#include "tests/unit/ib/tree.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -12,8 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -26,7 +25,6 @@ static struct {
 	uint8_t gids[8][16];
 	uint8_t types[8];
 	int gids_cnt;
-	char root[64];
 } machine;
 
 static bool is_first(const struct ibv_context *context)
@@ -322,80 +320,8 @@ static void address_and_state_are_read_afresh(void **state)
 	assert_int_equal(rig_logged("port fake_0 (port 1) cannot be used: it is DOWN"), 1);
 }
 
-static void make_folder(const char *path)
-{
-	char full[256];
-
-	snprintf(full, sizeof(full), "%s%s", machine.root, path);
-	assert_int_equal(mkdir(full, 0755), 0);
-}
-
-static void write_file(const char *path, const char *text)
-{
-	char full[256];
-	FILE *file;
-
-	snprintf(full, sizeof(full), "%s%s", machine.root, path);
-	file = fopen(full, "w");
-	assert_non_null(file);
-	fputs(text, file);
-	fclose(file);
-}
-
-static const char *const folders[] = {
-	"/sys",
-	"/sys/class",
-	"/sys/class/infiniband",
-	"/sys/class/infiniband/fake_0",
-	"/sys/class/infiniband/fake_0/ports",
-	"/sys/class/infiniband/fake_0/ports/1",
-	"/sys/class/infiniband/fake_0/ports/1/gid_attrs",
-	"/sys/class/infiniband/fake_0/ports/1/gid_attrs/types",
-	"/sys/class/infiniband/fake_1",
-	"/sys/devices",
-	"/sys/devices/pci0000:00",
-	"/sys/devices/pci0000:00/0000:00:02.0",
-	"/sys/devices/pci0000:00/0000:00:01.0",
-};
-
-static void make_sysfs(void)
-{
-	char path[256];
-
-	snprintf(machine.root, sizeof(machine.root), "/tmp/sxt_port_XXXXXX");
-	assert_non_null(mkdtemp(machine.root));
-	for (size_t i = 0; i < SXT_ARRAY_LEN(folders); i++)
-		make_folder(folders[i]);
-	write_file("/sys/class/infiniband/fake_0/ports/1/rate", "800 Gb/sec (4X XDR)\n");
-	write_file("/sys/class/infiniband/fake_0/ports/1/gid_attrs/types/0", "IB/RoCE v1\n");
-	write_file("/sys/class/infiniband/fake_0/ports/1/gid_attrs/types/1", "RoCE v2\n");
-	snprintf(path, sizeof(path), "%s/sys/class/infiniband/fake_0/device", machine.root);
-	assert_int_equal(symlink("../../../devices/pci0000:00/0000:00:02.0", path), 0);
-	snprintf(path, sizeof(path), "%s/sys/class/infiniband/fake_1/device", machine.root);
-	assert_int_equal(symlink("../../../devices/pci0000:00/0000:00:01.0", path), 0);
-}
-
-static void remove_sysfs(void)
-{
-	static const char *const files[] = {
-		"/sys/class/infiniband/fake_0/ports/1/rate",
-		"/sys/class/infiniband/fake_0/ports/1/gid_attrs/types/0",
-		"/sys/class/infiniband/fake_0/ports/1/gid_attrs/types/1",
-		"/sys/class/infiniband/fake_0/device",
-		"/sys/class/infiniband/fake_1/device",
-	};
-	char path[256];
-
-	for (size_t i = 0; i < SXT_ARRAY_LEN(files); i++) {
-		snprintf(path, sizeof(path), "%s%s", machine.root, files[i]);
-		unlink(path);
-	}
-	for (size_t i = SXT_ARRAY_LEN(folders); i-- > 0;) {
-		snprintf(path, sizeof(path), "%s%s", machine.root, folders[i]);
-		rmdir(path);
-	}
-	assert_int_equal(rmdir(machine.root), 0);
-}
+#define PORT "/sys/class/infiniband/fake_0/ports/1/"
+#define BUS  "/sys/devices/pci0000:00/"
 
 static void sysfs_gives_place_order_speed_and_gid_types(void **state)
 {
@@ -403,8 +329,15 @@ static void sysfs_gives_place_order_speed_and_gid_types(void **state)
 	struct sxt_port_place place;
 
 	(void)state;
-	make_sysfs();
-	rig_set(&rig.config.sysroot, machine.root);
+	rig_set(&rig.config.sysroot, tree_open());
+	tree_text(PORT "rate", "800 Gb/sec (4X XDR)\n");
+	tree_text(PORT "gid_attrs/types/0", "IB/RoCE v1\n");
+	tree_text(PORT "gid_attrs/types/1", "RoCE v2\n");
+	tree_folder("/sys/class/infiniband/fake_1");
+	tree_folder(BUS "0000:00:01.0");
+	tree_folder(BUS "0000:00:02.0");
+	tree_link("/sys/class/infiniband/fake_0/device", BUS "0000:00:02.0");
+	tree_link("/sys/class/infiniband/fake_1/device", BUS "0000:00:01.0");
 	rig.config.ib_merge_vfs = 0;   /* it would zero the device's number */
 	rig.verbs.query_gid_ex = NULL; /* a library too old to tell */
 	add_gid(0, mapped);
@@ -417,7 +350,7 @@ static void sysfs_gives_place_order_speed_and_gid_types(void **state)
 	assert_int_equal(rig_locate(rig.ibs[0]->ports[1], &place), 0);
 	assert_int_equal(place.gid_index, 1);
 	assert_int_equal(place.path.gid_type, IBV_GID_TYPE_ROCE_V2);
-	remove_sysfs();
+	tree_close();
 }
 
 #define PORT_TEST(name) cmocka_unit_test_setup_teardown(name, setup, rig_teardown)
