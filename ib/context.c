@@ -9,9 +9,10 @@
 #include "ib/attempt.h"
 #include "ib/conn.h"
 #include "ib/data.h"
+#include "ib/device.h"
+#include "ib/explain.h"
 #include "ib/port.h"
 #include "ib/process.h"
-#include "ib/qp.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -61,8 +62,10 @@ static void cq_free(struct sxt_cq *cq)
 	int rc = 0;
 
 	sxt_list_remove(&cq->node);
-	if (cq->cq != NULL)
+	if (cq->cq != NULL) {
 		rc = cq->port->device->verbs->destroy_cq(cq->cq);
+		sxt_device_count(cq->port->device, SXT_DEVICE_CQS, -1);
+	}
 	if (rc != 0)
 		SXT_LOG(SXT_LOG_WARN, "a completion queue of %s was not destroyed: %s",
 			cq->port->label, sxt_strerror(rc));
@@ -164,7 +167,7 @@ static uint32_t cq_entries(const struct sxt_context *ctx, const struct sxt_port 
 static int cq_create(struct sxt_port *port, uint32_t entries, struct sxt_cq **out)
 {
 	struct sxt_cq *cq = calloc(1, sizeof(*cq));
-	char why[256];
+	char why[SXT_EXPLAIN_BYTES];
 	int rc;
 
 	if (cq == NULL)
@@ -173,7 +176,7 @@ static int cq_create(struct sxt_port *port, uint32_t entries, struct sxt_cq **ou
 	sxt_list_init(&cq->node);
 	rc = sxt_verbs_create_cq(port->device->verbs, port->device->context, entries, cq, &cq->cq);
 	if (rc != 0) {
-		sxt_qp_explain(rc, why, sizeof(why));
+		sxt_explain_create(port, SXT_DEVICE_CQS, rc, why);
 		SXT_LOG(SXT_LOG_ERROR,
 			"create a completion queue of %u entries on %s (the device allows %d): "
 			"%s%s",
@@ -181,6 +184,7 @@ static int cq_create(struct sxt_port *port, uint32_t entries, struct sxt_cq **ou
 		cq_free(cq);
 		return rc;
 	}
+	sxt_device_count(port->device, SXT_DEVICE_CQS, 1);
 	/* A library that gives fewer than asked breaks its contract; more is ours to use. */
 	cq->capacity = (uint32_t)cq->cq->cqe;
 	*out = cq;

@@ -6,6 +6,7 @@
 #include "core/log.h"
 #include "core/status.h"
 #include "core/sysfs.h"
+#include "ib/host.h"
 #include "ib/process.h"
 
 #include <endian.h>
@@ -70,6 +71,11 @@ uint32_t sxt_device_speed(const struct sxt_device *device, uint8_t num,
 	return mbps > table ? mbps : table;
 }
 
+void sxt_device_count(struct sxt_device *device, enum sxt_device_object kind, int more)
+{
+	atomic_fetch_add_explicit(&device->objects[kind], (uint32_t)more, memory_order_relaxed);
+}
+
 void sxt_device_close(struct sxt_device *device)
 {
 	if (device->pd != NULL && device->verbs->dealloc_pd(device->pd) != 0)
@@ -94,10 +100,11 @@ static int open_error(const char *file, int rc)
 	return rc;
 }
 
-static void explain_open(const char *name, const struct ibv_device *from, int rc)
+static void explain_open(const char *root, const char *name, const struct ibv_device *from, int rc)
 {
 	char file[sizeof("/dev/infiniband/") + sizeof(from->dev_name)];
 	char hint[384] = "";
+	struct sxt_host_cgroup group;
 
 	device_file(from, file, sizeof(file));
 	rc = open_error(file, rc);
@@ -119,6 +126,12 @@ static void explain_open(const char *name, const struct ibv_device *from, int rc
 	else if (rc == -ENOMEM)
 		snprintf(hint, sizeof(hint),
 			 "; raise the limit of pinned memory (ulimit -l unlimited)");
+	else if (rc == -EAGAIN && sxt_host_cgroup_read(root, name, "hca_handle", &group) == 0)
+		snprintf(hint, sizeof(hint),
+			 "; the cgroup of this job allows it to be open %llu times and it is %llu "
+			 "times: raise hca_handle in %s/rdma.max",
+			 (unsigned long long)group.limit, (unsigned long long)group.used,
+			 group.folder);
 	SXT_LOG(SXT_LOG_WARN, "HCA %s is left out: opening it: %s%s", name, sxt_strerror(rc), hint);
 }
 
@@ -159,7 +172,7 @@ int sxt_device_open(struct sxt_ib *ib, struct ibv_device *from, struct sxt_devic
 	if (rc == 0)
 		rc = sxt_verbs_alloc_pd(ib->verbs, device->context, &device->pd);
 	if (rc != 0) {
-		explain_open(device->name, from, rc);
+		explain_open(ib->config->sysroot, device->name, from, rc);
 		sxt_device_close(device);
 		*out = NULL;
 		return 0;

@@ -35,4 +35,10 @@ void sxt_device_close(struct sxt_device *device);
 uint32_t sxt_device_speed(const struct sxt_device *device, uint8_t num,
 			  const struct ibv_port_attr *attr);
 
+/**
+ * sxt_device_count() - an object of ours was made on an HCA, or is gone.
+ * @device: the HCA. @kind: of what kind. @more: 1 or -1. Thread: any.
+ */
+void sxt_device_count(struct sxt_device *device, enum sxt_device_object kind, int more);
+
 #endif

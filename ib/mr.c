@@ -9,8 +9,9 @@
 #include "core/log.h"
 #include "core/status.h"
 #include "ib/conn.h"
+#include "ib/device.h"
+#include "ib/explain.h"
 #include "ib/process.h"
-#include "ib/qp.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -22,28 +23,14 @@
 /* What the peers and our own HCA do to a buffer of NCCL's. */
 #define DATA_ACCESS (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ)
 
-/* What to do about a failed registration; "" when the error says it all. */
-static void explain(int rc, bool is_dmabuf, char *out, size_t out_bytes)
+static int reg(struct sxt_device *device, const struct sxt_verbs_region *region,
+	       struct ibv_mr **out)
 {
-	out[0] = '\0';
-	if (rc == -ENOMEM)
-		sxt_qp_explain(rc, out, out_bytes);
-	else if (rc == -EFAULT && is_dmabuf)
-		snprintf(out, out_bytes, "; offset or size do not fit the DMA-BUF");
-	else if (rc == -EFAULT)
-		snprintf(out, out_bytes,
-			 "; the range is not mapped, or not memory that can be pinned (device "
-			 "memory and files on some file systems are not)");
-	else if (rc == -EOPNOTSUPP && is_dmabuf)
-		snprintf(out, out_bytes,
-			 "; this library, driver or HCA cannot register DMA-BUFs (needs libibverbs "
-			 "of rdma-core 34 and Linux 5.12 or newer)");
-	else if (rc == -EINVAL)
-		snprintf(out, out_bytes,
-			 "; the driver refuses the range or the access flags "
-			 "(NCCL_IB_PCI_RELAXED_ORDERING=0 drops an optional one)");
-	else if (rc == -EPERM || rc == -EACCES)
-		snprintf(out, out_bytes, "; the memory is not writable by this process");
+	int rc = sxt_verbs_reg_mr(device->verbs, device->pd, region, out);
+
+	if (rc == 0)
+		sxt_device_count(device, SXT_DEVICE_MRS, 1);
+	return rc;
 }
 
 int sxt_mr_register_ring(const struct sxt_port *port, void *addr, size_t bytes, int access,
@@ -55,21 +42,22 @@ int sxt_mr_register_ring(const struct sxt_port *port, void *addr, size_t bytes, 
 		.access = (unsigned int)access,
 		.dmabuf_fd = -1,
 	};
-	char why[256];
-	int rc = sxt_verbs_reg_mr(port->device->verbs, port->device->pd, &region, out);
+	char why[SXT_EXPLAIN_BYTES];
+	int rc = reg(port->device, &region, out);
 
 	if (rc != 0) {
-		explain(rc, false, why, sizeof(why));
+		sxt_explain_register(port, &region, rc, why);
 		SXT_LOG(SXT_LOG_ERROR, "register %s (%zu bytes at %p) on %s: %s%s", what, bytes,
 			addr, port->label, sxt_strerror(rc), why);
 	}
 	return rc;
 }
 
-static void deregister(const struct sxt_device *device, struct ibv_mr *mr)
+static void deregister(struct sxt_device *device, struct ibv_mr *mr)
 {
 	int rc = device->verbs->dereg_mr(mr);
 
+	sxt_device_count(device, SXT_DEVICE_MRS, -1);
 	if (rc != 0)
 		SXT_LOG(SXT_LOG_WARN,
 			"a registration on %s was not given back: %s; its memory stays pinned "
@@ -154,12 +142,11 @@ static int register_all(const struct sxt_nic *nic, const struct sxt_verbs_region
 			struct sxt_mr *mr, const struct sxt_port **refused)
 {
 	for (uint32_t i = 0; i < nic->ports_cnt; i++) {
-		const struct sxt_device *device = nic->ports[i]->device;
 		uint32_t owner = port_before(nic, i);
 		int rc = 0;
 
 		if (owner == i)
-			rc = sxt_verbs_reg_mr(device->verbs, device->pd, region, &mr->verbs_mrs[i]);
+			rc = reg(nic->ports[i]->device, region, &mr->verbs_mrs[i]);
 		if (rc != 0) {
 			*refused = nic->ports[i];
 			deregister_all(nic, mr);
@@ -226,12 +213,15 @@ static int region_of(const struct sxt_device *device, const struct sxt_mr_spec *
 	return 0;
 }
 
+/* @refused: NULL when no HCA was asked. */
 static void explain_get(const struct sxt_mr_spec *spec, const struct sxt_nic *nic,
 			const struct sxt_port *refused, int rc)
 {
-	char why[256];
+	const struct sxt_verbs_region region = {.bytes = spec->bytes, .dmabuf_fd = spec->dmabuf_fd};
+	char why[SXT_EXPLAIN_BYTES] = "";
 
-	explain(rc, spec->dmabuf_fd >= 0, why, sizeof(why));
+	if (refused != NULL)
+		sxt_explain_register(refused, &region, rc, why);
 	SXT_LOG(SXT_LOG_ERROR, "register %llu bytes at %p%s on %s: %s%s",
 		(unsigned long long)spec->bytes, spec->addr,
 		spec->dmabuf_fd >= 0 ? " (DMA-BUF)" : "",

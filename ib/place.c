@@ -112,7 +112,7 @@ static void read_one_by_one(const struct sxt_port *port, struct sxt_port_gids *o
 	}
 }
 
-static void read_facts(const struct sxt_port *port, struct sxt_port_gids *out)
+void sxt_place_read_facts(const struct sxt_port *port, struct sxt_gid *gids, uint32_t cnt)
 {
 	const struct sxt_ib *ib = port->device->ib;
 	struct ifaddrs *addrs = NULL;
@@ -123,11 +123,11 @@ static void read_facts(const struct sxt_port *port, struct sxt_port_gids *out)
 	};
 
 	/* InfiniBand's addresses belong to no interface. */
-	if (out->table.is_infiniband)
+	if (port->link_layer == IBV_LINK_LAYER_INFINIBAND)
 		return;
 	if (ib->sys->getifaddrs(&addrs) == 0)
 		source.addrs = addrs;
-	sxt_gid_read_facts(&source, out->gids, out->table.cnt);
+	sxt_gid_read_facts(&source, gids, cnt);
 	if (source.addrs != NULL)
 		ib->sys->freeifaddrs(addrs);
 }
@@ -149,7 +149,7 @@ int sxt_port_gids_read(const struct sxt_port *port, int len, struct sxt_port_gid
 		goto fail;
 	if (rc != 0)
 		read_one_by_one(port, &gids);
-	read_facts(port, &gids);
+	sxt_place_read_facts(port, gids.gids, gids.table.cnt);
 	gids.table.gids = gids.gids;
 	gids.candidates_cnt = sxt_gid_rank_table(&gids.table, &port->device->ib->gid_wishes,
 						 gids.ranks, &gids.notes);

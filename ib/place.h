@@ -32,6 +32,14 @@ SXT_MUST_CHECK int sxt_place_survey(const struct sxt_port *port, struct sxt_plac
 				    char *why);
 
 /**
+ * sxt_place_read_facts() - what sysfs and the machine's interfaces tell about entries of a port's
+ * GID table, as sxt_gid_read_facts(); nothing on InfiniBand.
+ * @port: the port. @gids, @cnt: the entries, with index and address.
+ * Path: slow, a few small files per entry.
+ */
+void sxt_place_read_facts(const struct sxt_port *port, struct sxt_gid *gids, uint32_t cnt);
+
+/**
  * sxt_place_pkey() - the P_Key index that a port's queue pairs use: NCCL_IB_PKEY, unless nothing
  * stands there and the table has a key elsewhere.
  * @port: the port. Logs a WARN when it is another one.

@@ -15,6 +15,14 @@
 
 struct sxt_ib;
 
+/* What an HCA has a limited number of. */
+enum sxt_device_object {
+	SXT_DEVICE_MRS,
+	SXT_DEVICE_CQS,
+	SXT_DEVICE_QPS,
+	SXT_DEVICE_OBJECTS,
+};
+
 /* One HCA, constant after opening but for what the watcher notes. */
 struct sxt_device {
 	const struct sxt_ib *ib;
@@ -32,6 +40,8 @@ struct sxt_device {
 	uint32_t unknown_events; /* the watcher's: kinds of event told once, one bit each */
 	/* Unlike MTUs that were told, a bit for two; relaxed, it stands for nothing else. */
 	_Atomic uint64_t mtus_told;
+	/* Of ours, for explanations; relaxed, they stand for nothing else. */
+	_Atomic uint32_t objects[SXT_DEVICE_OBJECTS];
 };
 
 /* Where a port is reached, read at each connect. */

@@ -5,42 +5,17 @@
 
 #include "core/log.h"
 #include "core/status.h"
+#include "ib/device.h"
+#include "ib/explain.h"
 #include "ib/place.h"
 #include "ib/process.h"
 
 #include <errno.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #define HOP_LIMIT     255
 #define MIN_RNR_TIMER 12 /* 0.64 ms */
 #define RNR_RETRY     7  /* for ever */
-
-/* ENOMEM from verbs is far more often the limit of pinned memory than a lack of memory. */
-static void explain_no_memory(char *out, size_t out_bytes)
-{
-	struct rlimit limit;
-
-	out[0] = '\0';
-	if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0)
-		return;
-	if (limit.rlim_cur == RLIM_INFINITY)
-		snprintf(out, out_bytes,
-			 "; the limit of pinned memory is unlimited, so memory or "
-			 "a resource of the HCA is used up");
-	else
-		snprintf(out, out_bytes,
-			 "; this process may pin %llu KiB (ulimit -l): raise it to unlimited in "
-			 "limits.conf, the systemd unit (LimitMEMLOCK) or the container",
-			 (unsigned long long)limit.rlim_cur / 1024);
-}
-
-void sxt_qp_explain(int rc, char *out, size_t out_bytes)
-{
-	out[0] = '\0';
-	if (rc == -ENOMEM || rc == -EAGAIN)
-		explain_no_memory(out, out_bytes);
-}
 
 static int create(const struct sxt_port *port, struct sxt_qp_spec *spec, struct ibv_qp **out)
 {
@@ -89,25 +64,25 @@ static int to_init(const struct sxt_port *port, struct ibv_qp *qp)
 				     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 					     IBV_QP_ACCESS_FLAGS);
 
-	if (rc != 0)
-		SXT_LOG(SXT_LOG_ERROR, "qp 0x%x on %s: modify to INIT: %s%s", qp->qp_num,
-			port->label, sxt_strerror(rc),
-			rc == -EINVAL && pkey != 0
-				? "; NCCL_IB_PKEY is an index into the port's P_Key table and may "
-				  "be past its end"
-				: "");
+	char why[SXT_EXPLAIN_BYTES];
+
+	if (rc == 0)
+		return 0;
+	sxt_explain_init(port, pkey, rc, why);
+	SXT_LOG(SXT_LOG_ERROR, "qp 0x%x on %s: modify to INIT: %s%s", qp->qp_num, port->label,
+		sxt_strerror(rc), why);
 	return rc;
 }
 
 int sxt_qp_create(const struct sxt_port *port, struct sxt_qp_spec *spec, struct ibv_qp **out)
 {
 	struct ibv_qp *qp = NULL;
-	char why[256];
+	char why[SXT_EXPLAIN_BYTES];
 	int rc;
 
 	rc = create(port, spec, &qp);
 	if (rc != 0) {
-		sxt_qp_explain(rc, why, sizeof(why));
+		sxt_explain_create(port, SXT_DEVICE_QPS, rc, why);
 		SXT_LOG(SXT_LOG_ERROR,
 			"create a queue pair on %s (%u sends, %u receives, the device allows %d): "
 			"%s%s",
@@ -115,6 +90,7 @@ int sxt_qp_create(const struct sxt_port *port, struct sxt_qp_spec *spec, struct 
 			port->device->attr.max_qp_wr, sxt_strerror(rc), why);
 		return rc;
 	}
+	sxt_device_count(port->device, SXT_DEVICE_QPS, 1);
 	rc = to_init(port, qp);
 	if (rc != 0) {
 		sxt_qp_destroy(port, qp);
@@ -199,27 +175,6 @@ static void tell_mtu(const struct sxt_port *port, const struct sxt_qp_route *rou
 		128u << smaller_mtu(own, peer));
 }
 
-static const char *explain_rtr(const struct sxt_qp_route *route, int rc)
-{
-	bool ethernet = route->local->path.link_layer == IBV_LINK_LAYER_ETHERNET;
-
-	if (rc == -ETIMEDOUT && ethernet)
-		return "; nobody answered for the peer's address (ARP, neighbour discovery): is it "
-		       "reachable from this port's interface, same VLAN, and is this GID the one "
-		       "meant (NCCL_IB_GID_INDEX)?";
-	if ((rc == -ENETUNREACH || rc == -EHOSTUNREACH) && ethernet)
-		return "; there is no route to the peer's address from this port's interface";
-	if (rc == -EINVAL && ethernet && route->local->path.gid_type != route->peer->gid_type)
-		return "; the two ends use different RoCE versions: set NCCL_IB_GID_INDEX so that "
-		       "both take the same kind of GID";
-	if (rc == -EINVAL && ethernet)
-		return "; the GIDs may not fit each other (address family, RoCE version, or the "
-		       "index became empty): compare both ends with `show_gids`";
-	if (rc == -EINVAL)
-		return "; check LID and service level (NCCL_IB_SL) of this port";
-	return "";
-}
-
 static int to_rtr(const struct sxt_port *port, struct ibv_qp *qp, const struct sxt_qp_route *route)
 {
 	const struct sxt_wire_path *own = &route->local->path;
@@ -233,6 +188,7 @@ static int to_rtr(const struct sxt_port *port, struct ibv_qp *qp, const struct s
 	};
 	char from[64];
 	char to[64];
+	char why[SXT_EXPLAIN_BYTES];
 	int rc;
 
 	tell_mtu(port, route);
@@ -245,11 +201,12 @@ static int to_rtr(const struct sxt_port *port, struct ibv_qp *qp, const struct s
 		return 0;
 	sxt_gid_text(own->gid, from, sizeof(from));
 	sxt_gid_text(route->peer->gid, to, sizeof(to));
+	sxt_explain_join(port, route, rc, why);
 	SXT_LOG(SXT_LOG_ERROR,
 		"qp 0x%x modify to RTR: %s (%s GID index %u %s LID %u to %s qp 0x%x GID %s LID "
 		"%u)%s",
 		qp->qp_num, sxt_strerror(rc), port->label, route->local->gid_index, from, own->lid,
-		route->peer_name, route->peer->qpn, to, route->peer->lid, explain_rtr(route, rc));
+		route->peer_name, route->peer->qpn, to, route->peer->lid, why);
 	return rc;
 }
 
@@ -296,6 +253,7 @@ void sxt_qp_destroy(const struct sxt_port *port, struct ibv_qp *qp)
 	if (qp == NULL)
 		return;
 	rc = port->device->verbs->destroy_qp(qp);
+	sxt_device_count(port->device, SXT_DEVICE_QPS, -1);
 	if (rc != 0)
 		SXT_LOG(SXT_LOG_WARN,
 			"a queue pair of %s was not destroyed: %s; it stays until the "

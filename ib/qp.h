@@ -55,11 +55,4 @@ int sxt_qp_to_error(const struct sxt_port *port, struct ibv_qp *qp);
  */
 void sxt_qp_destroy(const struct sxt_port *port, struct ibv_qp *qp);
 
-/**
- * sxt_qp_explain() - what an error of making a verbs object usually means.
- * @rc: negative errno. @out, @out_bytes: "; ..." to go behind the error's name, or "". For
- * -ENOMEM it names the limit of pinned memory with its value.
- */
-void sxt_qp_explain(int rc, char *out, size_t out_bytes);
-
 #endif

@@ -15,7 +15,6 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -227,34 +226,21 @@ static void only_data_is_relaxed(void **state)
 	assert_true((seen.last_access & IBV_ACCESS_RELAXED_ORDERING) == 0);
 }
 
-static void a_failed_registration_leaves_nothing_and_says_why(void **state)
+static void a_failed_registration_leaves_nothing(void **state)
 {
 	struct sxt_mr_spec spec = {.addr = memory, .bytes = 4096, .dmabuf_fd = -1};
-	struct rlimit limit = {.rlim_cur = 64 * 1024, .rlim_max = RLIM_INFINITY};
-	struct rlimit before;
 	struct sxt_mr *mr = (struct sxt_mr *)8;
 
 	(void)state;
-	assert_int_equal(getrlimit(RLIMIT_MEMLOCK, &before), 0);
-	limit.rlim_max = before.rlim_max;
-	if (limit.rlim_cur > limit.rlim_max)
-		limit.rlim_cur = limit.rlim_max;
-	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
 	seen.reg_errno = ENOMEM;
 	assert_int_equal(sxt_mr_cache_get(nic, &spec, &mr), -ENOMEM);
-	assert_int_equal(setrlimit(RLIMIT_MEMLOCK, &before), 0);
 	assert_ptr_equal(mr, (struct sxt_mr *)8);
 	assert_int_equal(nic->mrs_cnt, 0);
-	assert_int_equal(rig_logged("this process may pin"), 1);
-	assert_int_equal(rig_logged("ulimit -l"), 1);
-	seen.reg_errno = EFAULT;
-	assert_int_equal(sxt_mr_cache_get(nic, &spec, &mr), -EFAULT);
-	assert_int_equal(rig_logged("the range is not mapped"), 1);
-	seen.reg_errno = EINVAL;
-	assert_int_equal(sxt_mr_cache_get(nic, &spec, &mr), -EINVAL);
-	assert_int_equal(rig_logged("NCCL_IB_PCI_RELAXED_ORDERING=0"), 1);
+	seen.reg_errno = 0;
 	spec.bytes = 0;
 	assert_int_equal(sxt_mr_cache_get(nic, &spec, &mr), -EINVAL);
+	assert_int_equal(rig_logged("register 0 bytes"), 1);
+	assert_int_equal(rig_logged("; the size must be at least 1\n"), 1);
 	spec.bytes = UINT64_MAX;
 	assert_int_equal(sxt_mr_cache_get(nic, &spec, &mr), -EINVAL);
 }
@@ -651,7 +637,7 @@ int main(void)
 		OBJECT_TEST(ranges_are_registered_by_pages_and_shared),
 		OBJECT_TEST(many_ranges_stay_sorted_and_are_found),
 		OBJECT_TEST(only_data_is_relaxed),
-		OBJECT_TEST(a_failed_registration_leaves_nothing_and_says_why),
+		OBJECT_TEST(a_failed_registration_leaves_nothing),
 		OBJECT_TEST(dmabufs_have_registrations_of_their_own),
 		OBJECT_TEST(leftovers_are_given_back_with_the_nic),
 		OBJECT_TEST(settings_reach_the_queue_pair),
