@@ -104,6 +104,7 @@ static uint32_t hash_options(const struct bench_options *o)
 		(uint64_t)o->checks,
 		(uint64_t)o->use.comms,
 		(uint64_t)o->use.oob,
+		(uint64_t)o->reconnect,
 	};
 	uint32_t hash = 2166136261u;
 
@@ -296,6 +297,7 @@ static int measure_all(struct bench_rank *rank)
 	struct outcome *outcomes = calloc((size_t)rank->place->ranks, sizeof(*outcomes));
 	size_t bytes = o->min_bytes;
 	uint32_t pattern = 0;
+	bool more;
 	int rc;
 
 	if (outcomes == NULL)
@@ -315,7 +317,10 @@ static int measure_all(struct bench_rank *rank)
 			unit *= parts;
 		whole = bytes / unit * unit;
 		rc = measure_size(rank, whole, &pattern, outcomes);
-	} while (rc == 0 && next_size(o, &bytes));
+		more = rc == 0 && next_size(o, &bytes);
+		if (more && o->reconnect)
+			rc = sxt_drv_session_reconnect(&rank->session);
+	} while (rc == 0 && more);
 	clear_progress(rank);
 	free(outcomes);
 	return rc;

@@ -83,6 +83,10 @@ static int apply(struct sxt_soft_state *state, const struct sxt_soft_action *act
 		fprintf(stderr, "sextant soft set: %s: no such process is running there\n", text);
 		return SXT_EXIT_BROKEN;
 	}
+	if (rc == -EADDRINUSE) {
+		fprintf(stderr, "sextant soft set: %s: another port has this address\n", text);
+		return SXT_EXIT_BROKEN;
+	}
 	if (rc != 0) {
 		fprintf(stderr, "sextant soft set: %s: %s\n", text, sxt_strerror(rc));
 		return SXT_EXIT_BROKEN;
@@ -93,6 +97,8 @@ static int apply(struct sxt_soft_state *state, const struct sxt_soft_action *act
 		break;
 	case SXT_SOFT_ACT_STATE:
 	case SXT_SOFT_ACT_EVENT:
+	case SXT_SOFT_ACT_GID_SWAP:
+	case SXT_SOFT_ACT_GID_SET:
 		printf("%s: %d contexts told\n", text, done_cnt);
 		break;
 	case SXT_SOFT_ACT_DROP:
@@ -122,6 +128,8 @@ int sxt_cmd_soft_set(int argc, char **argv)
 		"                                            RETRY_EXC_ERR, REM_ACCESS_ERR ...\n"
 		"  HOST/HCA:PORT event=EVENT                 PORT_ERR, GID_CHANGE ...\n"
 		"  HOST/HCA:PORT drop=on|off                 lose all its packets, both ways\n"
+		"  HOST/HCA:PORT gid=I to=J                  its GIDs I and J change places\n"
+		"  HOST/HCA:PORT gid=I to=ADDRESS            GID I is another, :: for none\n"
 		"  HOST/HCA reg-error=ERRNO [count=N]        next N registrations fail\n"
 		"  HOST kill[=N|=all]                        SIGKILL the N-th process, from 0",
 		NULL,

@@ -70,14 +70,16 @@ static const char *link_layer_word(const struct sxt_soft_port *port)
 
 static json_t *gids_json(const struct sxt_soft_port *port)
 {
+	struct sxt_soft_gid table[SXT_SOFT_GIDS_MAX];
 	json_t *gids = json_array();
 	char text[INET6_ADDRSTRLEN];
 
+	sxt_soft_gids_read(port, table);
 	for (uint32_t i = 0; i < port->gid_cnt; i++) {
-		format_gid(&port->gids[i], text);
+		format_gid(&table[i], text);
 		json_array_append_new(gids, json_pack("{s:s, s:s, s:s}", "gid", text, "type",
-						      gid_type_word(port->gids[i].type), "netdev",
-						      port->gids[i].ndev));
+						      gid_type_word(table[i].type), "netdev",
+						      table[i].ndev));
 	}
 	return gids;
 }
@@ -186,6 +188,7 @@ static void print_bandwidth(const struct sxt_soft_port *port)
 static void print_port(const struct sxt_soft_port *port)
 {
 	uint64_t fault = load(&port->fault_wc);
+	struct sxt_soft_gid gids[SXT_SOFT_GIDS_MAX];
 	char text[INET6_ADDRSTRLEN];
 
 	printf("    port %d  %-6s  %s  mtu %d  modelled ", port->port_num,
@@ -197,10 +200,11 @@ static void print_port(const struct sxt_soft_port *port)
 	putchar('\n');
 	if (port->network[0] != '\0')
 		printf("      network %s\n", port->network);
+	sxt_soft_gids_read(port, gids);
 	for (uint32_t i = 0; i < port->gid_cnt; i++) {
-		format_gid(&port->gids[i], text);
-		printf("      gid %-2" PRIu32 "  %-7s  %-24s  %s\n", i,
-		       gid_type_word(port->gids[i].type), text, port->gids[i].ndev);
+		format_gid(&gids[i], text);
+		printf("      gid %-2" PRIu32 "  %-7s  %-24s  %s\n", i, gid_type_word(gids[i].type),
+		       text, gids[i].ndev);
 	}
 	printf("      sent %" PRIu64 " bytes in %" PRIu64 " packets, received %" PRIu64
 	       " in %" PRIu64 "\n",

@@ -132,6 +132,42 @@ static uint16_t ib_destination(const struct sxt_port *port, const struct sxt_qp_
 	return peer->lid;
 }
 
+static bool is_at(const struct sxt_port *port, const struct sxt_port_place *local, int index)
+{
+	const struct sxt_device *device = port->device;
+	union ibv_gid gid;
+	uint8_t type;
+
+	if (sxt_verbs_query_gid(device->verbs, device->context, port->num, index, &gid) != 0 ||
+	    memcmp(gid.raw, local->path.gid, sizeof(gid.raw)) != 0)
+		return false;
+	/* Both RoCE versions have an entry of the same address. */
+	return local->path.link_layer == IBV_LINK_LAYER_INFINIBAND ||
+	       sxt_verbs_query_gid_type(device->verbs, device->context, port->num, index, &type) !=
+		       0 ||
+	       (type == SXT_GID_TYPE_ROCE_V2) == (local->path.gid_type == SXT_GID_TYPE_ROCE_V2);
+}
+
+/*
+ * What was chosen is the address. Between the choice, which the peer had to hear of, and this call
+ * it may have got another index. One that is gone keeps its old one, which fails.
+ */
+static uint8_t gid_index(const struct sxt_port *port, const struct sxt_port_place *local)
+{
+	if (is_at(port, local, local->gid_index))
+		return (uint8_t)local->gid_index;
+	for (int i = 0; i <= UINT8_MAX; i++) {
+		if (!is_at(port, local, i))
+			continue;
+		SXT_LOG(SXT_LOG_INFO,
+			"port %s: GID moved from index %u to %d while connecting, which goes on "
+			"with it",
+			port->label, local->gid_index, i);
+		return (uint8_t)i;
+	}
+	return (uint8_t)local->gid_index;
+}
+
 static void fill_address(const struct sxt_port *port, const struct sxt_qp_route *route,
 			 struct ibv_ah_attr *out)
 {
@@ -147,7 +183,7 @@ static void fill_address(const struct sxt_port *port, const struct sxt_qp_route 
 		return;
 	out->is_global = 1;
 	memcpy(out->grh.dgid.raw, route->peer->gid, sizeof(out->grh.dgid.raw));
-	out->grh.sgid_index = (uint8_t)route->local->gid_index;
+	out->grh.sgid_index = gid_index(port, route->local);
 	out->grh.hop_limit = HOP_LIMIT;
 	out->grh.traffic_class = (uint8_t)route->tclass;
 }

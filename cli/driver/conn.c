@@ -284,6 +284,7 @@ static int close_one(struct sxt_drv_conn *conn)
 	conn->listen_comm = NULL;
 	for (int i = 0; i < conn->lanes_cnt; i++)
 		free_lane(conn, &conn->lanes[i]);
+	conn->state = conn->sender ? SXT_DRV_CONN_CONNECT : SXT_DRV_CONN_LISTEN;
 	return rc;
 }
 

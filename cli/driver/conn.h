@@ -109,7 +109,8 @@ int sxt_drv_conns_listen(void *arg);
 int sxt_drv_conns_connect(void *arg);
 
 /**
- * sxt_drv_conns_close() - job: deregister and close whatever is open, in any state.
+ * sxt_drv_conns_close() - job: deregister and close whatever is open, in any state; it may be
+ * made again after that.
  * @arg: struct sxt_drv_conns. Thread: service. Return: 0, or -EIO with the failure noted.
  */
 int sxt_drv_conns_close(void *arg);

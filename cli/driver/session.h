@@ -55,6 +55,13 @@ SXT_MUST_CHECK int sxt_drv_session_connect(struct sxt_drv_session *session,
 					   const struct sxt_drv_bench_spec *spec);
 
 /**
+ * sxt_drv_session_reconnect() - close every connection and make it again, with new memory.
+ * @session: connected, without work. All ranks must do so. Thread: main.
+ * Return: 0, or -EIO with the failure noted; sxt_drv_session_close() is due either way.
+ */
+SXT_MUST_CHECK int sxt_drv_session_reconnect(struct sxt_drv_session *session);
+
+/**
  * sxt_drv_session_work() - run the benches' operations in all communicators at once.
  * @bytes: of one operation. @iterations: 0 is fine.
  * @tick, @tick_arg: as sxt_drv_run_jobs(). Thread: main. Return: 0, or -EIO with the failure noted.

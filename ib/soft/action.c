@@ -10,6 +10,7 @@
 #include "core/config.h"
 #include "core/status.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -28,6 +29,9 @@ struct draft {
 	uint32_t event;
 	uint32_t reg_error;
 	uint32_t drop; /* DROP_OFF, DROP_ON */
+	uint32_t gid;  /* index + 1 */
+	uint32_t to;   /* index + 1, or TO_ADDRESS */
+	uint8_t address[16];
 	uint32_t kill; /* n + 1, or SXT_SOFT_ALL */
 	uint32_t count;
 };
@@ -40,8 +44,9 @@ static const struct sxt_soft_name state_names[] = {
 };
 
 /* 0 is unset. */
-#define DROP_OFF 1u
-#define DROP_ON  2u
+#define TO_ADDRESS UINT32_MAX
+#define DROP_OFF   1u
+#define DROP_ON    2u
 
 static const struct sxt_soft_name drop_names[] = {
 	{"off", DROP_OFF},
@@ -166,6 +171,41 @@ static int read_drop(struct sxt_soft_doc *doc, const json_t *value, void *into)
 	return 0;
 }
 
+static int read_gid(struct sxt_soft_doc *doc, const json_t *value, void *into)
+{
+	struct draft *draft = into;
+	json_int_t number = json_integer_value(value);
+	char seen[64];
+
+	if (json_is_integer(value) && number >= 0 && number < SXT_SOFT_GIDS_MAX) {
+		draft->gid = (uint32_t)number + 1;
+		return 0;
+	}
+	sxt_soft_doc_show(value, seen, sizeof(seen));
+	return sxt_soft_doc_fail(doc, "is %s; expected an index of the port's GID table, 0..%d",
+				 seen, SXT_SOFT_GIDS_MAX - 1);
+}
+
+/* Where it goes, or what is there from now on. */
+static int read_to(struct sxt_soft_doc *doc, const json_t *value, void *into)
+{
+	struct draft *draft = into;
+	json_int_t number = json_integer_value(value);
+	char seen[64];
+
+	draft->to = json_is_integer(value) ? (uint32_t)number + 1 : TO_ADDRESS;
+	if (json_is_integer(value) && number >= 0 && number < SXT_SOFT_GIDS_MAX)
+		return 0;
+	if (json_is_string(value) &&
+	    inet_pton(AF_INET6, json_string_value(value), draft->address) == 1)
+		return 0;
+	sxt_soft_doc_show(value, seen, sizeof(seen));
+	return sxt_soft_doc_fail(doc,
+				 "is %s; expected an index of the port's GID table, 0..%d, or an "
+				 "address such as \"::ffff:10.0.0.1\", \"::\" for none",
+				 seen, SXT_SOFT_GIDS_MAX - 1);
+}
+
 static int read_kill(struct sxt_soft_doc *doc, const json_t *value, void *into)
 {
 	struct draft *draft = into;
@@ -188,6 +228,31 @@ static int no_such_place(struct sxt_soft_doc *doc, const struct draft *draft, co
 	return sxt_soft_doc_fail(doc, "target is '%s'; expected %s", draft->target, expected);
 }
 
+/* @target: a port. */
+static int settle_gid(struct sxt_soft_doc *doc, const struct draft *draft,
+		      const struct sxt_soft_fabric *fabric, struct sxt_soft_action *out)
+{
+	uint32_t cnt = fabric->ports[out->target].gid_cnt;
+	bool moves = draft->to != TO_ADDRESS;
+
+	if (draft->to == 0)
+		return sxt_soft_doc_fail(doc,
+					 "gid lacks to; expected the index that entry %" PRIu32
+					 " goes to, or its new address",
+					 draft->gid - 1);
+	if (draft->gid > cnt || (moves && draft->to > cnt))
+		return sxt_soft_doc_fail(doc,
+					 "%s is %" PRIu32 "; the GID table of %s has 0..%" PRIu32,
+					 draft->gid > cnt ? "gid" : "to",
+					 (draft->gid > cnt ? draft->gid : draft->to) - 1,
+					 draft->target, cnt - 1);
+	out->kind = moves ? SXT_SOFT_ACT_GID_SWAP : SXT_SOFT_ACT_GID_SET;
+	out->value = draft->gid - 1;
+	out->count = moves ? draft->to - 1 : 1;
+	memcpy(out->gid, draft->address, sizeof(out->gid));
+	return 0;
+}
+
 /* What is done to a port. */
 static void settle_port(const struct draft *draft, struct sxt_soft_action *out)
 {
@@ -204,19 +269,23 @@ static void settle_port(const struct draft *draft, struct sxt_soft_action *out)
 
 /* Exactly one of the keys that say what to do, and a place that it can be done to. */
 static int settle(struct sxt_soft_doc *doc, const struct draft *draft,
-		  const struct sxt_soft_target *target, struct sxt_soft_action *out)
+		  const struct sxt_soft_fabric *fabric, const struct sxt_soft_target *target,
+		  struct sxt_soft_action *out)
 {
 	int cnt = (draft->state != 0) + (draft->wc_error != 0) + (draft->event != 0) +
-		  (draft->reg_error != 0) + (draft->drop != 0) + (draft->kill != 0);
+		  (draft->reg_error != 0) + (draft->drop != 0) + (draft->gid != 0) +
+		  (draft->kill != 0);
 
 	if (cnt != 1)
 		return sxt_soft_doc_fail(doc,
 					 "says %d things to do; expected exactly one of "
-					 "state, wc_error, event, reg_error, drop and kill",
+					 "state, wc_error, event, reg_error, drop, gid and kill",
 					 cnt);
 	if (draft->count != 0 && draft->wc_error == 0 && draft->reg_error == 0)
 		return sxt_soft_doc_fail(doc,
 					 "count goes with wc_error and reg_error, not with others");
+	if (draft->to != 0 && draft->gid == 0)
+		return sxt_soft_doc_fail(doc, "to goes with gid, not with others");
 	out->at_ns = draft->at_ms * 1000000ull;
 	out->count = draft->count != 0 ? draft->count : 1;
 	if (draft->kill != 0) {
@@ -231,9 +300,13 @@ static int settle(struct sxt_soft_doc *doc, const struct draft *draft,
 		out->target = (uint32_t)target->hca;
 		return target->hca >= 0 ? 0 : no_such_place(doc, draft, "HOST/HCA");
 	}
-	settle_port(draft, out);
+	if (target->port < 0)
+		return no_such_place(doc, draft, "HOST/HCA:PORT");
 	out->target = (uint32_t)target->port;
-	return target->port >= 0 ? 0 : no_such_place(doc, draft, "HOST/HCA:PORT");
+	if (draft->gid != 0)
+		return settle_gid(doc, draft, fabric, out);
+	settle_port(draft, out);
+	return 0;
 }
 
 int sxt_soft_action_parse(struct sxt_soft_doc *doc, const json_t *value,
@@ -247,6 +320,8 @@ int sxt_soft_action_parse(struct sxt_soft_doc *doc, const json_t *value,
 		{SXT_SOFT_FIELD_CHOICE(event, struct draft, event, sxt_soft_event_names)},
 		{SXT_SOFT_FIELD_CALL(reg_error, read_errno)},
 		{SXT_SOFT_FIELD_CALL(drop, read_drop)},
+		{SXT_SOFT_FIELD_CALL(gid, read_gid)},
+		{SXT_SOFT_FIELD_CALL(to, read_to)},
 		{SXT_SOFT_FIELD_CALL(kill, read_kill)},
 		{SXT_SOFT_FIELD_INT(count, struct draft, count, 1, UINT32_MAX)},
 		{0},
@@ -264,7 +339,7 @@ int sxt_soft_action_parse(struct sxt_soft_doc *doc, const json_t *value,
 					      "HOST/HCA:PORT");
 	if (sxt_soft_target_find(fabric, draft.target, &target, why, sizeof(why)) != 0)
 		return sxt_soft_doc_fail(doc, "target is '%s': %s", draft.target, why);
-	rc = settle(doc, &draft, &target, &action);
+	rc = settle(doc, &draft, fabric, &target, &action);
 	if (rc == 0)
 		*out = action;
 	return rc;
@@ -292,6 +367,49 @@ static int apply_state(struct sxt_soft_state *state, const struct sxt_soft_actio
 	sxt_soft_state_unlock(state);
 	event.type = sxt_soft_value_of(sxt_soft_event_names, down ? "PORT_ERR" : "PORT_ACTIVE");
 	*done_cnt_out = sxt_soft_event_post(state, port->hca, &event);
+	return rc;
+}
+
+/* The caller holds the fabric's lock. */
+static int change_gids(struct sxt_soft_state *state, const struct sxt_soft_action *action)
+{
+	struct sxt_soft_port *port = &state->fabric->ports[action->target];
+	struct sxt_soft_gid gids[SXT_SOFT_GIDS_MAX];
+	struct sxt_soft_gid *gid = &gids[action->value];
+	struct sxt_soft_gid was;
+	int owner;
+
+	sxt_soft_gids_read(port, gids);
+	was = *gid;
+	if (action->kind == SXT_SOFT_ACT_GID_SWAP) {
+		*gid = gids[action->count];
+		gids[action->count] = was;
+	} else {
+		memcpy(gid->raw, action->gid, sizeof(gid->raw));
+		owner = sxt_soft_port_by_gid(state->fabric, gid->raw);
+		if (!sxt_soft_gid_is_empty(gid) && owner >= 0 && owner != (int)action->target)
+			return -EADDRINUSE;
+	}
+	sxt_soft_gids_write(port, gids);
+	return sxt_soft_tree_update_gids(state, action->target);
+}
+
+static int apply_gids(struct sxt_soft_state *state, const struct sxt_soft_action *action,
+		      int *done_cnt_out)
+{
+	const struct sxt_soft_port *port = &state->fabric->ports[action->target];
+	const struct sxt_soft_event event = {
+		.type = sxt_soft_value_of(sxt_soft_event_names, "GID_CHANGE"),
+		.port_num = port->port_num,
+	};
+	int rc = sxt_soft_state_lock(state);
+
+	if (rc != 0)
+		return rc;
+	rc = change_gids(state, action);
+	sxt_soft_state_unlock(state);
+	if (rc == 0)
+		*done_cnt_out = sxt_soft_event_post(state, port->hca, &event);
 	return rc;
 }
 
@@ -349,6 +467,9 @@ int sxt_soft_action_apply(struct sxt_soft_state *state, const struct sxt_soft_ac
 		return apply_state(state, action, done_cnt_out);
 	case SXT_SOFT_ACT_EVENT:
 		return apply_event(state, action, done_cnt_out);
+	case SXT_SOFT_ACT_GID_SWAP:
+	case SXT_SOFT_ACT_GID_SET:
+		return apply_gids(state, action, done_cnt_out);
 	case SXT_SOFT_ACT_KILL:
 		return apply_kill(state, action, done_cnt_out);
 	case SXT_SOFT_ACT_WC_ERROR:
@@ -385,6 +506,7 @@ void sxt_soft_action_format(const struct sxt_soft_fabric *fabric,
 			    const struct sxt_soft_action *action, char *out, size_t out_bytes)
 {
 	char place[2 * SXT_SOFT_NAME_MAX + 8];
+	char address[INET6_ADDRSTRLEN] = "";
 
 	format_place(fabric, action, place, sizeof(place));
 	switch (action->kind) {
@@ -406,6 +528,14 @@ void sxt_soft_action_format(const struct sxt_soft_fabric *fabric,
 		break;
 	case SXT_SOFT_ACT_DROP:
 		snprintf(out, out_bytes, "%s drop=%s", place, action->value != 0 ? "on" : "off");
+		break;
+	case SXT_SOFT_ACT_GID_SWAP:
+		snprintf(out, out_bytes, "%s gid=%" PRIu32 " to=%" PRIu32, place, action->value,
+			 action->count);
+		break;
+	case SXT_SOFT_ACT_GID_SET:
+		inet_ntop(AF_INET6, action->gid, address, sizeof(address));
+		snprintf(out, out_bytes, "%s gid=%" PRIu32 " to=%s", place, action->value, address);
 		break;
 	case SXT_SOFT_ACT_KILL:
 		if (action->value == SXT_SOFT_ALL)

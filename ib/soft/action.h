@@ -13,7 +13,9 @@ enum sxt_soft_action_kind {
 	SXT_SOFT_ACT_EVENT,     /* an asynchronous event; value = ibv_event_type */
 	SXT_SOFT_ACT_REG_ERROR, /* the next count registrations of an HCA fail; value = errno */
 	SXT_SOFT_ACT_DROP,      /* a port loses all packets, both ways; value = 1, or 0 no more */
-	SXT_SOFT_ACT_KILL,      /* SIGKILL; value = n-th process of a host, or SXT_SOFT_ALL */
+	SXT_SOFT_ACT_GID_SWAP, /* entries `value` and `count` of a port's GID table change places */
+	SXT_SOFT_ACT_GID_SET,  /* entry `value` of it gets the address `gid`, or becomes empty */
+	SXT_SOFT_ACT_KILL,     /* SIGKILL; value = n-th process of a host, or SXT_SOFT_ALL */
 };
 
 #define SXT_SOFT_ALL UINT32_MAX
@@ -23,8 +25,9 @@ struct sxt_soft_action {
 	uint32_t target; /* index of a port; of an HCA for REG_ERROR; of a host for KILL */
 	uint32_t value;
 	uint32_t count;
-	uint32_t order; /* its place in the file; timeline only */
-	uint64_t at_ns; /* after the fabric came up; timeline only */
+	uint8_t gid[16]; /* network order */
+	uint32_t order;  /* its place in the file; timeline only */
+	uint64_t at_ns;  /* after the fabric came up; timeline only */
 };
 
 /* A place in a fabric as people write it: HOST, HOST/HCA or HOST/HCA:PORT. */
@@ -54,9 +57,10 @@ SXT_MUST_CHECK int sxt_soft_action_parse(struct sxt_soft_doc *doc, const json_t 
 
 /**
  * sxt_soft_action_apply() - do it now.
- * @state: open. @action: what. Rewrites state files of the sysfs tree and posts port events.
+ * @state: open. @action: what. Rewrites files of the sysfs tree and posts port events.
  * @done_cnt_out: contexts told, or processes killed; 0 for faults that wait to be used up.
- * Return: 0, -ESRCH when there is no such process, or a negative errno of writing the tree.
+ * Return: 0, -ESRCH when there is no such process, -EADDRINUSE when another port has the address,
+ * or a negative errno of writing the tree.
  */
 SXT_MUST_CHECK int sxt_soft_action_apply(struct sxt_soft_state *state,
 					 const struct sxt_soft_action *action, int *done_cnt_out);

@@ -166,10 +166,28 @@ int sxt_soft_port_query(struct ibv_context *context, uint8_t port_num, struct ib
 int sxt_soft_gid_query(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *out)
 {
 	const struct sxt_soft_port *port = port_of(context, port_num);
+	struct sxt_soft_gid gids[SXT_SOFT_GIDS_MAX];
 
 	if (port == NULL || index < 0 || index >= port->gid_cnt)
 		return -EINVAL;
-	memcpy(out->raw, port->gids[index].raw, sizeof(out->raw));
+	sxt_soft_gids_read(port, gids);
+	memcpy(out->raw, gids[index].raw, sizeof(out->raw));
+	return 0;
+}
+
+static int entry_of(const struct sxt_soft_port *port, const struct sxt_soft_gid *gids,
+		    uint32_t index, struct ibv_gid_entry *out)
+{
+	const struct sxt_soft_gid *gid = &gids[index];
+
+	if (sxt_soft_gid_is_empty(gid))
+		return -ENODATA;
+	memset(out, 0, sizeof(*out));
+	memcpy(out->gid.raw, gid->raw, sizeof(out->gid.raw));
+	out->gid_index = index;
+	out->port_num = port->port_num;
+	out->gid_type = gid->type;
+	out->ndev_ifindex = gid->ndev_ifindex;
 	return 0;
 }
 
@@ -177,19 +195,12 @@ int sxt_soft_gid_entry(struct ibv_context *context, uint32_t port_num, uint32_t 
 		       struct ibv_gid_entry *out)
 {
 	const struct sxt_soft_port *port = port_of(context, port_num);
-	static const uint8_t none[16];
+	struct sxt_soft_gid gids[SXT_SOFT_GIDS_MAX];
 
 	if (port == NULL || index >= port->gid_cnt)
 		return -EINVAL;
-	if (memcmp(port->gids[index].raw, none, sizeof(none)) == 0)
-		return -ENODATA;
-	memset(out, 0, sizeof(*out));
-	memcpy(out->gid.raw, port->gids[index].raw, sizeof(out->gid.raw));
-	out->gid_index = index;
-	out->port_num = port_num;
-	out->gid_type = port->gids[index].type;
-	out->ndev_ifindex = port->gids[index].ndev_ifindex;
-	return 0;
+	sxt_soft_gids_read(port, gids);
+	return entry_of(port, gids, index, out);
 }
 
 ssize_t sxt_soft_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries, size_t max)
@@ -199,11 +210,13 @@ ssize_t sxt_soft_gid_table(struct ibv_context *context, struct ibv_gid_entry *en
 
 	for (uint32_t num = 1; num <= ctx->hca->port_cnt; num++) {
 		const struct sxt_soft_port *port = port_of(context, num);
+		struct sxt_soft_gid gids[SXT_SOFT_GIDS_MAX];
 
+		sxt_soft_gids_read(port, gids);
 		for (uint32_t i = 0; i < port->gid_cnt; i++) {
 			struct ibv_gid_entry entry;
 
-			if (sxt_soft_gid_entry(context, num, i, &entry) != 0)
+			if (entry_of(port, gids, i, &entry) != 0)
 				continue;
 			if (cnt == max)
 				return -EINVAL;

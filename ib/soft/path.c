@@ -8,7 +8,12 @@
 /* An InfiniBand port's subnet is the prefix of its first GID. */
 static bool in_one_subnet(const struct sxt_soft_port *a, const struct sxt_soft_port *b)
 {
-	return memcmp(a->gids[0].raw, b->gids[0].raw, 8) == 0;
+	struct sxt_soft_gid of_a[SXT_SOFT_GIDS_MAX];
+	struct sxt_soft_gid of_b[SXT_SOFT_GIDS_MAX];
+
+	sxt_soft_gids_read(a, of_a);
+	sxt_soft_gids_read(b, of_b);
+	return memcmp(of_a[0].raw, of_b[0].raw, 8) == 0;
 }
 
 /*

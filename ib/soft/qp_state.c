@@ -92,14 +92,15 @@ static const struct sxt_soft_port *port_named(const struct sxt_soft_qp *qp, uint
 
 static bool address_fits(const struct sxt_soft_port *port, const struct ibv_ah_attr *attr)
 {
-	static const uint8_t none[16];
+	struct sxt_soft_gid gids[SXT_SOFT_GIDS_MAX];
 
 	if (port->link_layer == SXT_SOFT_ETHERNET && !attr->is_global)
 		return false;
 	if (!attr->is_global)
 		return attr->dlid != 0;
+	sxt_soft_gids_read(port, gids);
 	return attr->grh.sgid_index < port->gid_cnt &&
-	       memcmp(port->gids[attr->grh.sgid_index].raw, none, sizeof(none)) != 0;
+	       !sxt_soft_gid_is_empty(&gids[attr->grh.sgid_index]);
 }
 
 /* Numbers with a range of their own. */

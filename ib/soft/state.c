@@ -479,13 +479,50 @@ int sxt_soft_host_find(const struct sxt_soft_fabric *fabric, const char *text)
 	return *end == '\0' && number < fabric->host_cnt ? (int)number : -ENOENT;
 }
 
+/*
+ * Readers take no lock. What they copy is the spare table of the next change at the earliest, so
+ * it stays whole until the change after that, and then they see another version.
+ */
+void sxt_soft_gids_read(const struct sxt_soft_port *port,
+			struct sxt_soft_gid out[SXT_SOFT_GIDS_MAX])
+{
+	uint32_t version;
+
+	do {
+		/* Pairs with the release in sxt_soft_gids_write(). */
+		version = atomic_load_explicit(&port->gids_version, memory_order_acquire);
+		memcpy(out, (version & 1) != 0 ? port->gids_odd : port->gids,
+		       port->gid_cnt * sizeof(*out));
+		/* The copy before the second look. */
+		atomic_thread_fence(memory_order_acquire);
+	} while (atomic_load_explicit(&port->gids_version, memory_order_relaxed) != version);
+}
+
+void sxt_soft_gids_write(struct sxt_soft_port *port, const struct sxt_soft_gid *gids)
+{
+	uint32_t version = atomic_load_explicit(&port->gids_version, memory_order_relaxed);
+
+	memcpy((version & 1) != 0 ? port->gids : port->gids_odd, gids,
+	       port->gid_cnt * sizeof(*gids));
+	/* Pairs with the acquire in sxt_soft_gids_read(). */
+	atomic_store_explicit(&port->gids_version, version + 1, memory_order_release);
+}
+
+bool sxt_soft_gid_is_empty(const struct sxt_soft_gid *gid)
+{
+	static const uint8_t none[sizeof(gid->raw)];
+
+	return memcmp(gid->raw, none, sizeof(none)) == 0;
+}
+
 int sxt_soft_port_by_gid(const struct sxt_soft_fabric *fabric, const uint8_t raw[16])
 {
-	for (uint32_t i = 0; i < fabric->port_cnt; i++) {
-		const struct sxt_soft_port *port = &fabric->ports[i];
+	struct sxt_soft_gid gids[SXT_SOFT_GIDS_MAX];
 
-		for (uint32_t k = 0; k < port->gid_cnt; k++) {
-			if (memcmp(port->gids[k].raw, raw, 16) == 0)
+	for (uint32_t i = 0; i < fabric->port_cnt; i++) {
+		sxt_soft_gids_read(&fabric->ports[i], gids);
+		for (uint32_t k = 0; k < fabric->ports[i].gid_cnt; k++) {
+			if (memcmp(gids[k].raw, raw, 16) == 0)
 				return (int)i;
 		}
 	}

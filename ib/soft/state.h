@@ -2,8 +2,8 @@
  * state.h - what all processes on one software fabric share: the file `fabric` of a state folder.
  *
  * `sextant soft run` writes it, every process that opens the software HCA maps it. Plain members
- * never change once the file is there; everything that changes is atomic. Indices are global:
- * hcas[] and ports[] are ordered by host, then HCA, then port number.
+ * never change once the file is there, but for GID tables; all else that changes is atomic.
+ * Indices are global: hcas[] and ports[] are ordered by host, then HCA, then port number.
  */
 #ifndef SXT_IB_SOFT_STATE_H
 #define SXT_IB_SOFT_STATE_H
@@ -15,7 +15,7 @@
 #include <stdbool.h>
 
 #define SXT_SOFT_MAGIC   0x434854464f535853ull /* "SXSOFTHC" in the file */
-#define SXT_SOFT_VERSION 2u /* of this layout; a file of another one is refused */
+#define SXT_SOFT_VERSION 3u /* of this layout; a file of another one is refused */
 
 #define SXT_SOFT_HOSTS_MAX 64
 #define SXT_SOFT_HCAS_MAX  512
@@ -96,12 +96,15 @@ struct sxt_soft_port {
 	char netdev[16];        /* "" on InfiniBand */
 	char network[32];       /* "" is the one that all ports share which name none */
 	uint32_t network_id;    /* equal where the name is */
+	/* The GID table: this one, and gids_odd while gids_version is odd; the other is spare. */
 	struct sxt_soft_gid gids[SXT_SOFT_GIDS_MAX];
+	struct sxt_soft_gid gids_odd[SXT_SOFT_GIDS_MAX];
 
 	/* Written by `soft set`, the timeline, and where a fault is used up. */
 	_Alignas(SXT_CACHELINE) _Atomic uint32_t state; /* enum sxt_soft_port_state */
 	_Atomic uint32_t phys_state;                    /* enum sxt_soft_phys_state */
-	_Atomic uint32_t drop;     /* 1: every packet of the port is lost, both ways */
+	_Atomic uint32_t drop;         /* 1: every packet of the port is lost, both ways */
+	_Atomic uint32_t gids_version; /* how often the GID table changed */
 	_Atomic uint64_t fault_wc; /* next sends fail: sxt_soft_fault_take(), value = wc status */
 
 	/* Written by every sender through this port: when its last modelled transfer ends. */
@@ -271,6 +274,25 @@ SXT_MUST_CHECK int sxt_soft_state_map(struct sxt_soft_state *state, const char *
  * Return: index, or -ENOENT.
  */
 int sxt_soft_host_find(const struct sxt_soft_fabric *fabric, const char *text);
+
+/**
+ * sxt_soft_gids_read() - a port's GID table as it is now, of one moment.
+ * @port: the port. @out: gid_cnt entries are written. Thread: any, no lock. Path: connect time.
+ */
+void sxt_soft_gids_read(const struct sxt_soft_port *port,
+			struct sxt_soft_gid out[SXT_SOFT_GIDS_MAX]);
+
+/**
+ * sxt_soft_gids_write() - put another GID table in its place, at once for all readers.
+ * @port: the port. @gids: gid_cnt entries. Thread: holds sxt_soft_state_lock().
+ */
+void sxt_soft_gids_write(struct sxt_soft_port *port, const struct sxt_soft_gid *gids);
+
+/**
+ * sxt_soft_gid_is_empty() - is there no address at this place of a table?
+ * @gid: an entry. Return: true if so.
+ */
+bool sxt_soft_gid_is_empty(const struct sxt_soft_gid *gid);
 
 /**
  * sxt_soft_port_by_gid() - the port that answers to a GID; scans, so connect time only.

@@ -111,6 +111,19 @@ static void SXT_PRINTF(3, 4) put(struct writer *writer, const char *name, const 
 	close(dir_fd);
 }
 
+/* A file that is not there is fine. */
+static void take_away(struct writer *writer, const char *name)
+{
+	char path[PATH_MAX];
+
+	if (writer->rc != 0)
+		return;
+	if (snprintf(path, sizeof(path), "%s/%s", writer->dir, name) >= (int)sizeof(path))
+		writer->rc = -ENAMETOOLONG;
+	else if (unlink(path) != 0 && errno != ENOENT)
+		writer->rc = -errno;
+}
+
 static void SXT_PRINTF(3, 4) put_link(struct writer *writer, const char *name, const char *fmt, ...)
 {
 	char path[PATH_MAX];
@@ -146,30 +159,41 @@ static void format_gid(const uint8_t raw[16], char out[40])
 
 static void put_gids(struct writer *writer, const struct sxt_soft_port *port, const char *folder)
 {
-	static const uint8_t empty[16];
+	struct sxt_soft_gid gids[SXT_SOFT_GIDS_MAX];
 	char gid[40];
 	char name[12];
 
+	sxt_soft_gids_read(port, gids);
 	enter(writer, "%s/gids", folder);
 	for (uint32_t i = 0; i < port->gid_cnt; i++) {
 		snprintf(name, sizeof(name), "%" PRIu32, i);
-		format_gid(port->gids[i].raw, gid);
+		format_gid(gids[i].raw, gid);
 		put(writer, name, "%s", gid);
 	}
 	/* The kernel answers EINVAL for the attributes of an empty entry: there is no file here. */
 	enter(writer, "%s/gid_attrs/types", folder);
 	for (uint32_t i = 0; i < port->gid_cnt; i++) {
 		snprintf(name, sizeof(name), "%" PRIu32, i);
-		if (memcmp(port->gids[i].raw, empty, 16) != 0)
+		if (sxt_soft_gid_is_empty(&gids[i]))
+			take_away(writer, name);
+		else
 			put(writer, name, "%s",
-			    port->gids[i].type == SXT_SOFT_GID_ROCE_V2 ? "RoCE v2" : "IB/RoCE v1");
+			    gids[i].type == SXT_SOFT_GID_ROCE_V2 ? "RoCE v2" : "IB/RoCE v1");
 	}
 	enter(writer, "%s/gid_attrs/ndevs", folder);
 	for (uint32_t i = 0; i < port->gid_cnt; i++) {
 		snprintf(name, sizeof(name), "%" PRIu32, i);
-		if (port->gids[i].ndev[0] != '\0' && memcmp(port->gids[i].raw, empty, 16) != 0)
-			put(writer, name, "%s", port->gids[i].ndev);
+		if (gids[i].ndev[0] == '\0' || sxt_soft_gid_is_empty(&gids[i]))
+			take_away(writer, name);
+		else
+			put(writer, name, "%s", gids[i].ndev);
 	}
+}
+
+static void put_pkeys(struct writer *writer, const struct sxt_soft_port *port, const char *folder)
+{
+	char name[12];
+
 	enter(writer, "%s/pkeys", folder);
 	for (uint32_t i = 0; i < port->pkey_cnt; i++) {
 		snprintf(name, sizeof(name), "%" PRIu32, i);
@@ -238,6 +262,7 @@ static void put_port(struct writer *writer, const struct sxt_soft_port *port)
 	put(writer, "link_layer", "%s",
 	    port->link_layer == SXT_SOFT_ETHERNET ? "Ethernet" : "InfiniBand");
 	put_gids(writer, port, folder);
+	put_pkeys(writer, port, folder);
 	put_counters(writer, port, folder, "counters");
 	put_counters(writer, port, folder, "hw_counters");
 }
@@ -420,6 +445,18 @@ int sxt_soft_tree_update_state(const struct sxt_soft_state *state, uint32_t port
 		return rc;
 	enter(&writer, "%s", folder);
 	put_state(&writer, &state->fabric->ports[port]);
+	return writer.rc;
+}
+
+int sxt_soft_tree_update_gids(const struct sxt_soft_state *state, uint32_t port)
+{
+	struct writer writer;
+	char folder[PATH_MAX];
+	int rc = start_port(&writer, state, port, folder);
+
+	if (rc != 0)
+		return rc;
+	put_gids(&writer, &state->fabric->ports[port], folder);
 	return writer.rc;
 }
 

@@ -30,6 +30,12 @@ SXT_MUST_CHECK int sxt_soft_tree_create(const struct sxt_soft_state *state);
 SXT_MUST_CHECK int sxt_soft_tree_update_state(const struct sxt_soft_state *state, uint32_t port);
 
 /**
+ * sxt_soft_tree_update_gids() - rewrite the files of a port's GID table.
+ * @state: open. @port: index. Each file is replaced whole. Return: 0 or a negative errno.
+ */
+SXT_MUST_CHECK int sxt_soft_tree_update_gids(const struct sxt_soft_state *state, uint32_t port);
+
+/**
  * sxt_soft_tree_update_counters() - rewrite the counter files of a port.
  * @state: open. @port: index. Each file is replaced whole. Return: 0 or a negative errno.
  */

@@ -11,11 +11,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 
 DEADLINE_S = 120
+MOVE_S = 0.02
 
-# Of each case: fabric, hosts, settings, what each rank's log must have (a regular expression a
-# line) and must not have. {device} stands for the HCA that the driver takes first.
+# Of each case: fabric (None: the built-in one), hosts, settings, what each rank's log must have (a
+# regular expression a line) and must not have.
 CASES = {
     "v1_only": ("v1_only", 2, {}, [
         r"port sxt_mlx\w+: RoCE v1, .* GID index \d+ [\d.]+ \(RoCE v1, IPv4\) by rank",
@@ -35,7 +37,12 @@ CASES = {
     "range_outside": ("sparse_container", 2, {"NCCL_IB_ADDR_RANGE": "203.0.113.0/24"}, [
         r"is left out: no GID in range: NCCL_IB_ADDR_RANGE=203.0.113.0/24 matches none of \d+ "],
         None),
+    "moving_gids": (None, 2, {}, [
+        r"GID index [03] 10\.\d+\.1\.[12] \(RoCE v2, IPv4\) by rank",
+        r"port mlx5_0: GID moved from index [03] to [03] \(same address 10\.0\.1\.[12]\)"], [
+        r"is left out", r"its address was"]),
 }
+MOVING = ("moving_gids",)
 
 
 class Stage:
@@ -44,6 +51,7 @@ class Stage:
     def __init__(self, args, folder):
         self.args = args
         self.folder = pathlib.Path(folder)
+        self.name = f"choice-{os.getpid()}"
         self.environ = {key: value for key, value in os.environ.items()
                         if not key.startswith(("SEXTANT_", "NCCL_"))}
         self.environ["NCCL_SOCKET_IFNAME"] = "lo"
@@ -51,10 +59,21 @@ class Stage:
 
     def command(self, fabric, hosts):
         file = self.args.root / "examples/fabrics" / f"{fabric}.json"
-        return [self.args.sextant, "soft", "run", "--name", f"choice-{os.getpid()}",
-                "--fabric", str(file), "--", self.args.sextant, "bench", "--plugin",
-                self.args.plugin, "--ranks", str(hosts), "--hosts", str(hosts),
-                "--pattern", "sendrecv", "-e", "64K"]
+        named = ["--fabric", str(file)] if fabric is not None else []
+        return [self.args.sextant, "soft", "run", "--name", self.name, *named, "--",
+                self.args.sextant, "bench", "--plugin", self.args.plugin, "--ranks", str(hosts),
+                "--hosts", str(hosts), "--pattern", "sendrecv", "-e", "64K", "--reconnect"]
+
+    def move_gids(self, ended):
+        """Back and forth in both hosts' tables, as long as the driver connects again and again."""
+        base = pathlib.Path(f"/dev/shm/sextant-soft-{os.geteuid()}")
+        while not ended.wait(MOVE_S):
+            for state in base.glob(f"*-{self.name}"):
+                for host in ("a", "b"):
+                    subprocess.run([self.args.sextant, "soft", "set", "--state", str(state),
+                                    f"{host}/mlx5_0:1", "gid=3", "to=0"], check=False,
+                                   env=self.environ, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL)
 
     def run(self, command, settings):
         process = subprocess.Popen(command, env={**self.environ, **settings}, text=True,
@@ -74,7 +93,14 @@ class Stage:
 
 def play(stage, case):
     fabric, hosts, settings, wanted, unwanted = CASES[case]
-    status, text = stage.run(stage.command(fabric, hosts), settings)
+    ended = threading.Event()
+    mover = threading.Thread(target=stage.move_gids, args=(ended,))
+    if case in MOVING:
+        mover.start()
+    try:
+        status, text = stage.run(stage.command(fabric, hosts), settings)
+    finally:
+        ended.set()
     works = unwanted is not None
     logs = [log for log in stage.logs() if "port " in log]
     if (status == 0 and "0 wrong" in text) != works:

@@ -42,10 +42,12 @@ def whole_document(schema):
     document["hosts"][0]["hcas"][0]["ports"].append(infiniband)
     fault = document["faults"][0]
     place = {"state": "a/mlx5_0:1", "wc_error": "a/mlx5_0:1", "event": "a/mlx5_0:1",
-             "reg_error": "a/mlx5_0", "drop": "a/mlx5_0:1", "kill": "a"}
+             "reg_error": "a/mlx5_0", "drop": "a/mlx5_0:1", "gid": "a/mlx5_0:1",
+             "kill": "a"}
     document["faults"] = [{"at_ms": 600000, "target": target, key: fault[key]}
                           for key, target in place.items()]
     document["faults"][1]["count"] = fault["count"]
+    document["faults"][5]["to"] = fault["to"]
     return document
 
 

@@ -15,7 +15,7 @@ import tempfile
 import time
 
 DEADLINE_S = 50
-PORT_ERR, PORT_ACTIVE = 10, 9
+PORT_ERR, PORT_ACTIVE, GID_CHANGE = 10, 9, 18
 
 
 class Stage:
@@ -290,6 +290,39 @@ def reachability(stage):
     assert seen("drop") == [False, False], seen("drop")
     done = stage.set("a/mlx5_0:2", "drop=onn")
     assert done.returncode == 64 and "did you mean on" in done.stderr, done
+    end(a)
+
+
+def moving_gids(stage):
+    """An entry of a GID table moves, is renamed or goes, in sysfs as well; each context hears."""
+    a = stage.start_member()
+    table = f"{stage.states()[0]}/hosts/a/sys/class/infiniband/mlx5_0/ports/1"
+
+    def gids():
+        ports = stage.show()["hosts"][0]["hcas"][0]["ports"][0]["gids"]
+        return [(gid["gid"], gid["type"]) for gid in ports]
+
+    def read(name):
+        path = pathlib.Path(table, name)
+        return path.read_text(encoding="utf-8").strip() if path.exists() else None
+
+    link, address = gids()[1], gids()[3]
+    done = stage.set("a/mlx5_0:1", "gid=3", "to=1")
+    assert done.stdout == "a/mlx5_0:1 gid=3 to=1: 1 contexts told\n", done
+    assert a.stdout.readline() == f"event {GID_CHANGE} 1\n"
+    assert (gids()[1], gids()[3]) == (address, link), gids()
+    assert read("gids/3").startswith("fe80:"), read("gids/3")
+    done = stage.set("a/mlx5_0:1", "gid=1", "to=::ffff:10.9.9.9")
+    assert done.returncode == 0 and gids()[1] == ("::ffff:10.9.9.9", "roce_v2"), (done, gids())
+    assert read("gids/1") == "0000:0000:0000:0000:0000:ffff:0a09:0909", read("gids/1")
+    done = stage.set("a/mlx5_0:1", "gid=3", "to=::")
+    assert done.returncode == 0 and gids()[3][0] == "::", (done, gids())
+    assert read("gid_attrs/types/3") is None and read("gid_attrs/ndevs/3") is None
+    assert read("gid_attrs/types/1") == "RoCE v2" and read("gid_attrs/ndevs/1") == "eth0"
+    done = stage.set("b/mlx5_0:1", "gid=1", "to=::ffff:10.9.9.9")
+    assert done.returncode == 2 and "another port has this address" in done.stderr, done
+    done = stage.set("b/mlx5_0:1", "gid=1")
+    assert done.returncode == 64 and "gid lacks to" in done.stderr, done
     end(a)
 
 

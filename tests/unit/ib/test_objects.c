@@ -323,6 +323,40 @@ static void settings_reach_the_queue_pair(void **state)
 	assert_int_equal(rig.verbs.destroy_cq(spec.cq), 0);
 }
 
+/* The table of the fake one, its two entries having changed places. */
+static int query_gid_moved(struct ibv_context *context, uint8_t num, int index, union ibv_gid *gid)
+{
+	return sxt_fake_verbs()->query_gid(context, num, index < 2 ? 1 - index : index, gid);
+}
+
+static void an_address_that_moves_while_connecting_is_found_again(void **state)
+{
+	struct sxt_qp_spec spec = {.cq = make_cq(), .send_depth = 8, .recv_depth = 8};
+	struct sxt_wire_path peer = {.qpn = 5, .link_layer = 2, .mtu = 3};
+	struct sxt_port_place place;
+	struct sxt_qp_route route = {.local = &place, .peer = &peer, .peer_name = "somebody"};
+	struct ibv_qp *qp = NULL;
+
+	(void)state;
+	assert_int_equal(rig_locate(port, &place), 0);
+	assert_int_equal(place.gid_index, 1);
+	assert_int_equal(sxt_qp_create(port, &spec, &qp), 0);
+	rig.verbs.query_gid = query_gid_moved;
+	assert_int_equal(sxt_qp_join(port, qp, &route), 0);
+	assert_int_equal(seen.rtr.ah_attr.grh.sgid_index, 0);
+	assert_int_equal(rig_logged("port fake_0: GID moved from index 1 to 0 while connecting, "
+				    "which goes on with it"),
+			 1);
+	sxt_qp_destroy(port, qp);
+	/* An address that is gone keeps its index, and the kernel has the last word. */
+	assert_int_equal(sxt_qp_create(port, &spec, &qp), 0);
+	place.path.gid[15] = 99;
+	assert_int_equal(sxt_qp_join(port, qp, &route), 0);
+	assert_int_equal(seen.rtr.ah_attr.grh.sgid_index, 1);
+	sxt_qp_destroy(port, qp);
+	assert_int_equal(rig.verbs.destroy_cq(spec.cq), 0);
+}
+
 static void infiniband_is_addressed_by_lid_and_through_routers_by_gid(void **state)
 {
 	struct sxt_qp_spec spec = {.cq = make_cq(), .send_depth = 8, .recv_depth = 8};
@@ -641,6 +675,7 @@ int main(void)
 		OBJECT_TEST(dmabufs_have_registrations_of_their_own),
 		OBJECT_TEST(leftovers_are_given_back_with_the_nic),
 		OBJECT_TEST(settings_reach_the_queue_pair),
+		OBJECT_TEST(an_address_that_moves_while_connecting_is_found_again),
 		OBJECT_TEST(infiniband_is_addressed_by_lid_and_through_routers_by_gid),
 		OBJECT_TEST(a_refused_join_says_what_it_may_mean),
 		OBJECT_TEST(a_cq_admits_until_it_is_full),

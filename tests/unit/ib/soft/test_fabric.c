@@ -81,6 +81,8 @@ static const char whole[] =
 	"  {\"target\": \"x/h0\", \"reg_error\": \"ENOMEM\"},\n"
 	"  {\"at_ms\": 25, \"target\": \"x/h0:1\", \"drop\": true},\n"
 	"  {\"at_ms\": 26, \"target\": \"x/h0:1\", \"drop\": \"off\"},\n"
+	"  {\"at_ms\": 27, \"target\": \"x/h0:2\", \"gid\": 0, \"to\": 2},\n"
+	"  {\"at_ms\": 28, \"target\": \"x/h0:2\", \"gid\": 1, \"to\": \"fe80::7\"},\n"
 	"  {\"at_ms\": 30, \"target\": \"0\", \"kill\": \"all\"}],\n"
 	" \"hosts\": [{\"name\": \"x\", \"hcas\": [{\"name\": \"h0\",\n"
 	"  \"node_guid\": \"0002:c903:0001:0002\", \"sys_image_guid\": \"0x1\",\n"
@@ -187,6 +189,8 @@ static void the_timeline_is_ordered_by_time_then_by_place(void **state)
 		"x/h0:2 event=PORT_ERR",
 		"x/h0:1 drop=on",
 		"x/h0:1 drop=off",
+		"x/h0:2 gid=0 to=2",
+		"x/h0:2 gid=1 to=fe80::7",
 		"x kill=all",
 	};
 	struct sxt_soft_plan plan;
@@ -199,7 +203,7 @@ static void the_timeline_is_ordered_by_time_then_by_place(void **state)
 		sxt_soft_action_format(plan.fabric, &plan.actions[i], text, sizeof(text));
 		assert_string_equal(text, wanted[i]);
 	}
-	assert_int_equal(plan.actions[6].at_ns, 30000000);
+	assert_int_equal(plan.actions[8].at_ns, 30000000);
 	sxt_soft_plan_fini(&plan);
 }
 
@@ -403,10 +407,10 @@ static void faults_that_cannot_be_done_are_refused(void **state)
 			     ": target is 'aa'; expected HOST/HCA");
 	expect_fault_refusal("\"target\": \"aa/mlx5_0:1\"",
 			     ": says 0 things to do; expected exactly one of state, wc_error, "
-			     "event, reg_error, drop and kill");
+			     "event, reg_error, drop, gid and kill");
 	expect_fault_refusal("\"target\": \"aa/mlx5_0:1\", \"drop\": true, \"state\": \"down\"",
 			     ": says 2 things to do; expected exactly one of state, wc_error, "
-			     "event, reg_error, drop and kill");
+			     "event, reg_error, drop, gid and kill");
 	expect_fault_refusal("\"target\": \"aa/mlx5_0:1\", \"drop\": \"onn\"",
 			     ".drop: is 'onn'; did you mean on; expected one of off, on");
 	expect_fault_refusal(
@@ -414,6 +418,21 @@ static void faults_that_cannot_be_done_are_refused(void **state)
 		": unknown key 'dropp'; did you mean 'drop'?; docs/fabric.md lists all");
 	expect_fault_refusal("\"target\": \"aa\", \"drop\": true",
 			     ": target is 'aa'; expected HOST/HCA:PORT");
+	expect_fault_refusal("\"target\": \"aa/mlx5_0:1\", \"gid\": 1",
+			     ": gid lacks to; expected the index that entry 1 goes to, or its new "
+			     "address");
+	expect_fault_refusal("\"target\": \"aa/mlx5_0:1\", \"gid\": 1, \"to\": 4",
+			     ": to is 4; the GID table of aa/mlx5_0:1 has 0..3");
+	expect_fault_refusal("\"target\": \"aa/mlx5_0:1\", \"gid\": 5, \"to\": \"::\"",
+			     ": gid is 5; the GID table of aa/mlx5_0:1 has 0..3");
+	expect_fault_refusal("\"target\": \"aa/mlx5_0:1\", \"gid\": 16, \"to\": 1",
+			     ".gid: is 16; expected an index of the port's GID table, 0..15");
+	expect_fault_refusal(
+		"\"target\": \"aa/mlx5_0:1\", \"gid\": 1, \"to\": \"10.0.0.1\"",
+		".to: is '10.0.0.1'; expected an index of the port's GID table, 0..15, "
+		"or an address such as \"::ffff:10.0.0.1\", \"::\" for none");
+	expect_fault_refusal("\"target\": \"aa/mlx5_0:1\", \"state\": \"down\", \"to\": 1",
+			     ": to goes with gid, not with others");
 	expect_fault_refusal("\"target\": \"aa/mlx5_0:1\", \"event\": \"PORT_ERR\", \"count\": 2",
 			     ": count goes with wc_error and reg_error, not with others");
 	expect_fault_refusal("\"target\": \"aa/mlx5_0\", \"reg_error\": \"ENOMEMM\"",
