@@ -101,13 +101,14 @@ static void on_port_lost(const struct sxt_device *device, struct sxt_port *port)
 }
 
 /* Whatever else it was: look what it is now. */
-static void on_port_event(const struct sxt_device *device, const struct ibv_async_event *event)
+static void on_port_event(struct sxt_device *device, const struct ibv_async_event *event)
 {
 	struct sxt_port *port = find_port(device, event->element.port_num);
 
-	/* Left out: what happens to it is nobody's trouble here. */
-	if (port == NULL)
+	if (port == NULL) {
+		sxt_port_look_late(device, (unsigned int)event->element.port_num);
 		return;
+	}
 	if (event->event_type == IBV_EVENT_PORT_ERR) {
 		on_port_lost(device, port);
 		return;

@@ -106,6 +106,13 @@ static uint32_t log2_floor(uint32_t value)
 	return value == 0 ? 0 : 31u - (uint32_t)__builtin_clz(value);
 }
 
+/* Libraries older than RoCE leave it at 0. */
+static uint8_t link_layer_of(const struct ibv_port_attr *attr)
+{
+	return attr->link_layer == IBV_LINK_LAYER_ETHERNET ? IBV_LINK_LAYER_ETHERNET
+							   : IBV_LINK_LAYER_INFINIBAND;
+}
+
 static struct sxt_port *create_port(const struct listing *listing, struct sxt_device *device,
 				    uint8_t num, const struct ibv_port_attr *attr)
 {
@@ -117,9 +124,7 @@ static struct sxt_port *create_port(const struct listing *listing, struct sxt_de
 	pthread_mutex_init(&port->seen_lock, NULL);
 	port->device = device;
 	port->num = num;
-	/* Libraries older than RoCE leave the link layer at 0. */
-	port->link_layer = attr->link_layer == IBV_LINK_LAYER_ETHERNET ? IBV_LINK_LAYER_ETHERNET
-								       : IBV_LINK_LAYER_INFINIBAND;
+	port->link_layer = link_layer_of(attr);
 	port->max_message_bytes = attr->max_msg_sz;
 	port->max_message_log2 = log2_floor(attr->max_msg_sz);
 	port->rail = -1;
@@ -158,6 +163,7 @@ static int add_usable(struct listing *listing, struct sxt_device *device, uint8_
 		listing->bad_cnt += (entry.found.gids.notes & SXT_GID_NOTES_STRICT) != 0;
 		rc = append(listing, &entry);
 	} else if (rc != -ENOMEM) {
+		device->late[num / 8] |= (uint8_t)(1u << num % 8);
 		left_out(listing->ib, level_of(listing, device->name, num, rc), device->name, num,
 			 why);
 	}
@@ -398,6 +404,26 @@ int sxt_ports_open(struct sxt_ib *ib)
 	finish(&listing);
 	ib->verbs->free_device_list(list);
 	return rc;
+}
+
+void sxt_port_look_late(struct sxt_device *device, unsigned int num)
+{
+	struct sxt_port port = {.device = device, .num = (uint8_t)num};
+	struct sxt_place_survey found = {0};
+	char why[SXT_PLACE_WHY_BYTES];
+
+	if (num / 8 >= sizeof(device->late) || (device->late[num / 8] & 1u << num % 8) == 0 ||
+	    sxt_verbs_query_port(device->verbs, device->context, port.num, &found.attr) != 0)
+		return;
+	port.link_layer = link_layer_of(&found.attr);
+	if (sxt_place_survey(&port, &found, why) != 0)
+		return;
+	sxt_port_gids_fini(&found.gids);
+	device->late[num / 8] &= (uint8_t) ~(1u << num % 8);
+	SXT_LOG(SXT_LOG_WARN,
+		"port %s:%u can be used now, but not by this job, which found it unusable at start "
+		"and got its devices then: start the job again to use it",
+		device->name, num);
 }
 
 void sxt_ports_close(struct sxt_ib *ib)

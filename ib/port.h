@@ -40,6 +40,8 @@ struct sxt_device {
 	uint32_t unknown_events; /* the watcher's: kinds of event told once, one bit each */
 	/* Unlike MTUs that were told, a bit for two; relaxed, it stands for nothing else. */
 	_Atomic uint64_t mtus_told;
+	uint8_t late[32]; /* ports that could not be used at start, a bit each; the watcher's then
+			   */
 	/* Of ours, for explanations; relaxed, they stand for nothing else. */
 	_Atomic uint32_t objects[SXT_DEVICE_OBJECTS];
 };
@@ -101,6 +103,14 @@ void sxt_ports_close(struct sxt_ib *ib);
  * @port: the port. Thread: any, the watcher does. Path: slow, system calls.
  */
 void sxt_port_reread(struct sxt_port *port);
+
+/**
+ * sxt_port_look_late() - look at a port that could not be used at start, after an event that says
+ * it changed. Tells once that it could be used now: NCCL asks for devices once, so it stays left
+ * out.
+ * @device: the HCA. @num: a port of it, whichever. Thread: the watcher. Path: slow, system calls.
+ */
+void sxt_port_look_late(struct sxt_device *device, unsigned int num);
 
 /**
  * sxt_port_seen_get() - the port as it was when it was last looked at.

@@ -3,6 +3,7 @@
  */
 #include "ib/port.h"
 
+#include "ib/events.h"
 #include "ib/place.h"
 #include "tests/fake/verbs.h"
 #include "tests/unit/ib/gid_vector.h"
@@ -34,6 +35,10 @@ struct hca {
 	int ports_cnt;
 	int open_errno;
 	bool has_no_lid; /* no subnet manager gave it one */
+	uint16_t lid;
+	enum ibv_mtu mtu;
+	uint32_t max_message;
+	int gid_table_len; /* -1: none */
 	const uint16_t *pkeys;
 	uint16_t pkeys_cnt;
 };
@@ -80,10 +85,14 @@ static int query_port(struct ibv_context *context, uint8_t port, struct ibv_port
 	*attr = (struct ibv_port_attr){
 		.state = hca->state != 0 ? hca->state : IBV_PORT_ACTIVE,
 		.phys_state = hca->state == IBV_PORT_DOWN ? 2 : 5,
-		.active_mtu = IBV_MTU_4096,
-		.gid_tbl_len = 16,
-		.max_msg_sz = 1u << 30,
-		.lid = hca->has_no_lid ? 0 : 3,
+		.active_mtu = hca->mtu != 0 ? hca->mtu : IBV_MTU_4096,
+		.gid_tbl_len = hca->gid_table_len == 0  ? 16
+			       : hca->gid_table_len > 0 ? hca->gid_table_len
+							: 0,
+		.max_msg_sz = hca->max_message != 0 ? hca->max_message : 1u << 30,
+		.lid = hca->has_no_lid ? 0
+		       : hca->lid != 0 ? hca->lid
+				       : 3,
 		.sm_lid = 1,
 		.pkey_tbl_len = hca->pkeys_cnt,
 		.active_width = 2,
@@ -307,6 +316,108 @@ static void a_port_is_looked_at_again_after_events(void **state)
 	expect_logged("its speed in Mb/s was 200000 and is 400000 now");
 }
 
+static struct ibv_async_event event;
+static bool has_event;
+
+static int get_async_event(struct ibv_context *context, struct ibv_async_event *out)
+{
+	(void)context;
+	if (!has_event) {
+		errno = EAGAIN;
+		return -1;
+	}
+	has_event = false;
+	*out = event;
+	return 0;
+}
+
+static void ack_async_event(struct ibv_async_event *done)
+{
+	(void)done;
+}
+
+static void raise_event(struct sxt_device *device, enum ibv_event_type type, int port_num)
+{
+	event.event_type = type;
+	event.element.port_num = port_num;
+	has_event = true;
+	assert_int_equal(sxt_events_drain(rig.ibs[0]->watcher, device), 0);
+	assert_false(has_event);
+}
+
+static void a_port_that_comes_up_late_is_told_once(void **state)
+{
+	static const char late[] =
+		"1 port mlx5_1:1 can be used now, but not by this job, which found it unusable at "
+		"start and got its devices then: start the job again to use it\n";
+	struct sxt_device *device;
+
+	(void)state;
+	add("mlx5_0");
+	add("mlx5_1")->state = IBV_PORT_DOWN;
+	rig.verbs.get_async_event = get_async_event;
+	rig.verbs.ack_async_event = ack_async_event;
+	assert_int_equal(start(), 0);
+	expect_ports("mlx5_0");
+	device = SXT_LIST_ENTRY(rig.ibs[0]->devices.prev, struct sxt_device, node);
+	raise_event(device, IBV_EVENT_PORT_ACTIVE, 1); /* and down again when it is looked at */
+	assert_int_equal(rig_logged("mlx5_1:1 can be used now"), 0);
+	/* Up, but its address comes later. */
+	hcas[1].state = IBV_PORT_ACTIVE;
+	hcas[1].gids = "0=::/v2";
+	raise_event(device, IBV_EVENT_PORT_ACTIVE, 1);
+	assert_int_equal(rig_logged("mlx5_1:1 can be used now"), 0);
+	hcas[1].gids = NULL;
+	raise_event(device, IBV_EVENT_GID_CHANGE, 1);
+	assert_int_equal(rig_logged(late), 1);
+	raise_event(device, IBV_EVENT_GID_CHANGE, 1);
+	assert_int_equal(rig_logged(late), 1);
+	expect_ports("mlx5_0");
+	for (int num = -1; num < 300; num += 43)
+		raise_event(device, IBV_EVENT_PORT_ACTIVE, num);
+	stop();
+	/* One that the user excludes may do what it likes. */
+	rig_forget();
+	rig_set(&rig.config.ib_hca, "=mlx5_0");
+	hcas[1].state = IBV_PORT_DOWN;
+	assert_int_equal(start(), 0);
+	hcas[1].state = IBV_PORT_ACTIVE;
+	device = SXT_LIST_ENTRY(rig.ibs[0]->devices.prev, struct sxt_device, node);
+	raise_event(device, IBV_EVENT_PORT_ACTIVE, 1);
+	assert_int_equal(rig_logged("can be used now"), 0);
+}
+
+/* What NCCL was told stays; what a connection needs is read when it is made. */
+static void a_new_connection_gets_the_port_as_it_is_now(void **state)
+{
+	struct sxt_port_place place;
+
+	(void)state;
+	add("mlx5_0")->gids = R1;
+	rig.verbs.get_async_event = get_async_event;
+	rig.verbs.ack_async_event = ack_async_event;
+	assert_int_equal(start(), 0);
+	assert_int_equal(rig_locate(rig.ibs[0]->ports[0], &place), 0);
+	assert_int_equal(place.path.mtu, IBV_MTU_4096);
+	assert_int_equal(place.path.max_message_log2, 30);
+	hcas[0].mtu = IBV_MTU_1024;
+	hcas[0].max_message = 1u << 20;
+	hcas[0].lid = 9;
+	hcas[0].speed = 64;
+	hcas[0].gids = "0=fe80::1/v1 1=fe80::1/v2 6=200.0.209.6/v2";
+	raise_event(rig.ibs[0]->ports[0]->device, IBV_EVENT_GID_CHANGE, 1);
+	expect_logged("2 port mlx5_0: its MTU was 4096 and is 1024 now");
+	expect_logged("2 port mlx5_0: its LID was 3 and is 9 now");
+	expect_logged("2 port mlx5_0: GID moved from index 3 to 6 (same address 200.0.209.6)");
+	expect_logged("1 port mlx5_0: it runs at 200 Gb/s now, after 400");
+	assert_int_equal(rig_locate(rig.ibs[0]->ports[0], &place), 0);
+	assert_int_equal(place.path.mtu, IBV_MTU_1024);
+	assert_int_equal(place.path.max_message_log2, 20);
+	assert_int_equal(place.path.lid, 9);
+	assert_int_equal(place.gid_index, 6);
+	assert_int_equal(rig.ibs[0]->ports[0]->speed_mbps, 400000);
+}
+
 static void a_named_port_that_is_down_is_a_warning(void **state)
 {
 	(void)state;
@@ -524,6 +635,8 @@ int main(void)
 		CHOICE_TEST(each_table_is_used_and_told),
 		CHOICE_TEST(candidates_are_addresses_and_told_when_they_move),
 		CHOICE_TEST(a_port_is_looked_at_again_after_events),
+		CHOICE_TEST(a_port_that_comes_up_late_is_told_once),
+		CHOICE_TEST(a_new_connection_gets_the_port_as_it_is_now),
 		CHOICE_TEST(a_named_port_that_is_down_is_a_warning),
 		CHOICE_TEST(lists_give_rails_and_count_as_wrong_when_strict),
 		CHOICE_TEST(an_hca_that_cannot_be_opened_is_told_and_is_no_misspelling),
