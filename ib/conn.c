@@ -96,8 +96,10 @@ static int memory_register(const struct sxt_conn *conn, void *addr, size_t bytes
 
 static void memory_deregister(const struct sxt_conn *conn, struct ibv_mr **mrs)
 {
-	for (uint32_t i = 0; i < conn->nic->ports_cnt; i++)
+	for (uint32_t i = 0; i < conn->nic->ports_cnt; i++) {
 		sxt_mr_deregister_ring(conn->nic->ports[i], mrs[i]);
+		mrs[i] = NULL;
+	}
 }
 
 /* The ring comes first: the peer learns the address of all of it. */
@@ -149,6 +151,42 @@ static int recv_memory(struct sxt_recv_end *end)
 	}
 	descriptor_close(fd);
 	return rc;
+}
+
+static int memory_make(struct sxt_conn *conn)
+{
+	return conn->kind == SXT_CONN_SEND ? send_memory(sxt_send_end(conn))
+					   : recv_memory(sxt_recv_end(conn));
+}
+
+static void memory_unmap(void **memory, size_t bytes)
+{
+	if (*memory != NULL)
+		munmap(*memory, bytes);
+	*memory = NULL;
+}
+
+/* Also of half-made ones. */
+static void memory_unmake(struct sxt_conn *conn)
+{
+	if (conn->kind == SXT_CONN_SEND) {
+		struct sxt_send_end *end = sxt_send_end(conn);
+
+		memory_deregister(conn, end->memory_mrs);
+		memory_unmap(&end->memory, RING_BYTES + SOURCES_BYTES);
+		free(end->requests);
+		end->requests = NULL;
+	} else {
+		struct sxt_recv_end *end = sxt_recv_end(conn);
+
+		memory_deregister(conn, end->records_mrs);
+		memory_deregister(conn, end->shadow_mrs);
+		memory_unmap(&end->memory, RING_BYTES + RECORDS_BYTES);
+		free(end->members);
+		free(end->requests);
+		end->members = NULL;
+		end->requests = NULL;
+	}
 }
 
 /* Its place in the context, and from that what every work request of it carries. */
@@ -257,8 +295,7 @@ int sxt_conn_create(struct sxt_context *ctx, struct sxt_nic *nic, enum sxt_conn_
 	rc = slot_take(conn);
 	if (rc != 0)
 		goto fail;
-	rc = kind == SXT_CONN_SEND ? send_memory(sxt_send_end(conn))
-				   : recv_memory(sxt_recv_end(conn));
+	rc = memory_make(conn);
 	if (rc != 0)
 		goto fail;
 	*out = conn;
@@ -266,6 +303,19 @@ int sxt_conn_create(struct sxt_context *ctx, struct sxt_nic *nic, enum sxt_conn_
 fail:
 	sxt_conn_destroy(conn);
 	return rc;
+}
+
+int sxt_conn_move(struct sxt_conn *conn, struct sxt_nic *nic)
+{
+	int rc = 0;
+
+	for (uint32_t i = 0; i < conn->paths_cnt && rc == 0; i++)
+		rc = sxt_path_discard(conn, i);
+	if (rc != 0)
+		return rc;
+	memory_unmake(conn);
+	conn->nic = nic;
+	return memory_make(conn);
 }
 
 void sxt_conn_memory(const struct sxt_conn *conn, struct sxt_wire_memory *out)
@@ -544,23 +594,7 @@ void sxt_conn_destroy(struct sxt_conn *conn)
 	if (conn == NULL)
 		return;
 	paths_unmake(conn);
-	if (conn->kind == SXT_CONN_SEND) {
-		struct sxt_send_end *end = sxt_send_end(conn);
-
-		memory_deregister(conn, end->memory_mrs);
-		if (end->memory != NULL)
-			munmap(end->memory, RING_BYTES + SOURCES_BYTES);
-		free(end->requests);
-	} else {
-		struct sxt_recv_end *end = sxt_recv_end(conn);
-
-		memory_deregister(conn, end->records_mrs);
-		memory_deregister(conn, end->shadow_mrs);
-		if (end->memory != NULL)
-			munmap(end->memory, RING_BYTES + RECORDS_BYTES);
-		free(end->members);
-		free(end->requests);
-	}
+	memory_unmake(conn);
 	free(conn);
 }
 

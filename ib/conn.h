@@ -150,6 +150,14 @@ SXT_MUST_CHECK int sxt_conn_create(struct sxt_context *ctx, struct sxt_nic *nic,
 				   struct sxt_conn **out);
 
 /**
+ * sxt_conn_move() - put an end that is being made on another NIC: its paths are given up, its
+ * memory is made anew.
+ * @conn: from sxt_conn_create(). @nic: the NIC; conn->nic also after a failure.
+ * Path: slow. Return: as sxt_conn_create(), or as sxt_path_discard().
+ */
+SXT_MUST_CHECK int sxt_conn_move(struct sxt_conn *conn, struct sxt_nic *nic);
+
+/**
  * sxt_conn_memory() - the memory of ours that the peer writes: a send end's clear-to-send ring, a
  * receive end's size records.
  * @conn: either end. @out: filled.
