@@ -113,6 +113,7 @@ int sxt_pair_of(const struct sxt_pair_ends *ends, uint32_t path, uint32_t epoch,
 		keys[cnt++] = key;
 	}
 	out->patience_ns = PATIENCE_FIRST_NS;
+	out->is_again = turn >= cnt;
 	if (turn >= cnt) {
 		uint32_t again = turn - cnt;
 
@@ -126,17 +127,41 @@ int sxt_pair_of(const struct sxt_pair_ends *ends, uint32_t path, uint32_t epoch,
 	return 0;
 }
 
+bool sxt_pairs_near(const struct sxt_pair_ends *ends)
+{
+	for (uint32_t i = 0; i < ends->from_cnt; i++) {
+		for (uint32_t j = 0; j < ends->to_cnt; j++) {
+			if (fit(&ends->from[i], &ends->to[j]) &&
+			    is_one_subnet(&ends->from[i], &ends->to[j]))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* The same two addresses at another RoCE version. */
+static bool is_same(const struct sxt_pair_ends *ends, uint64_t key, uint64_t other)
+{
+	return other != 0 &&
+	       memcmp(ends->from[key >> 8 & 0xffu].gid, ends->from[other >> 8 & 0xffu].gid, 16) ==
+		       0 &&
+	       memcmp(ends->to[key & 0xffu].gid, ends->to[other & 0xffu].gid, 16) == 0;
+}
+
 void sxt_pairs_text(const struct sxt_pair_ends *ends, uint32_t path, char *out, size_t out_bytes)
 {
-	uint64_t key = 0;
+	uint64_t before = 0;
 	size_t used = 0;
+	uint64_t key;
 
 	out[0] = '\0';
-	while ((key = next_key(ends, path, key)) != 0) {
+	for (; (key = next_key(ends, path, before)) != 0; before = key) {
 		char from[64];
 		char to[64];
 		int put;
 
+		if (is_same(ends, key, before))
+			continue;
 		sxt_gid_text(ends->from[key >> 8 & 0xffu].gid, from, sizeof(from));
 		sxt_gid_text(ends->to[key & 0xffu].gid, to, sizeof(to));
 		put = snprintf(out + used, out_bytes - used, "%s%s -> %s", used != 0 ? ", " : "",

@@ -21,8 +21,9 @@ struct sxt_pair_ends {
 };
 
 struct sxt_pair {
-	uint8_t from; /* in from */
-	uint8_t to;   /* in to */
+	uint8_t from;  /* in from */
+	uint8_t to;    /* in to */
+	bool is_again; /* it had its turn before */
 	/* How long a probe may stay without an answer before the next pair's turn comes. */
 	uint64_t patience_ns;
 };
@@ -40,6 +41,12 @@ struct sxt_pair {
  */
 SXT_MUST_CHECK int sxt_pair_of(const struct sxt_pair_ends *ends, uint32_t path, uint32_t epoch,
 			       struct sxt_pair *out);
+
+/**
+ * sxt_pairs_near() - do the two ends have any pair within one subnet?
+ * @ends: both ends. Thread: any, pure. Return: true if so.
+ */
+bool sxt_pairs_near(const struct sxt_pair_ends *ends);
 
 /**
  * sxt_pairs_text() - what was tried, for the message when nothing worked.
