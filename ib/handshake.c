@@ -171,9 +171,11 @@ static int check_path(const struct sxt_wire_path *path, char *why, size_t why_by
 	return 0;
 }
 
-static int check_candidate(const struct sxt_wire_candidate *candidate, char *why, size_t why_bytes)
+/* @places: how many there are. */
+static int check_candidate(const struct sxt_wire_candidate *candidate, uint32_t places, char *why,
+			   size_t why_bytes)
 {
-	if (candidate->place < SXT_PORTS_MAX && candidate->gid_type <= IBV_GID_TYPE_ROCE_V2 &&
+	if (candidate->place < places && candidate->gid_type <= IBV_GID_TYPE_ROCE_V2 &&
 	    candidate->prefix_len <= 128 &&
 	    (candidate->link_layer == SXT_LINK_INFINIBAND ||
 	     candidate->link_layer == SXT_LINK_ETHERNET))
@@ -220,6 +222,7 @@ static const struct fixed fixed_records[] = {
 	FIXED(SXT_TLV_RECORDS, records, has_records),
 	FIXED(SXT_TLV_PROGRESS, progress, has_progress),
 	FIXED(SXT_TLV_FAILED, failed, has_failed),
+	FIXED(SXT_TLV_RESORT, resort, has_resort),
 };
 
 static int take_path(const uint8_t *value, size_t bytes, struct sxt_frame_facts *facts, char *why,
@@ -237,14 +240,16 @@ static int take_path(const uint8_t *value, size_t bytes, struct sxt_frame_facts 
 }
 
 /* More than we know what to do with are no fault: the best come first. */
-static int take_candidate(const uint8_t *value, size_t bytes, struct sxt_frame_facts *facts,
-			  char *why, size_t why_bytes)
+static int take_candidate(const struct sxt_wire_tlv *tlv, const uint8_t *value,
+			  struct sxt_frame_facts *facts, char *why, size_t why_bytes)
 {
-	if (bytes != sizeof(struct sxt_wire_candidate))
-		return wrong_size(SXT_TLV_CANDIDATE, bytes, sizeof(struct sxt_wire_candidate), why,
+	if (tlv->length != sizeof(struct sxt_wire_candidate))
+		return wrong_size(tlv->type, tlv->length, sizeof(struct sxt_wire_candidate), why,
 				  why_bytes);
-	if (facts->candidates_cnt < SXT_CANDIDATES_MAX)
-		memcpy(&facts->candidates[facts->candidates_cnt++], value, bytes);
+	if (tlv->type == SXT_TLV_OTHER && facts->others_cnt < SXT_OTHERS_MAX)
+		memcpy(&facts->others[facts->others_cnt++], value, tlv->length);
+	else if (tlv->type == SXT_TLV_CANDIDATE && facts->candidates_cnt < SXT_CANDIDATES_MAX)
+		memcpy(&facts->candidates[facts->candidates_cnt++], value, tlv->length);
 	return 0;
 }
 
@@ -259,8 +264,8 @@ static int take_record(const struct sxt_wire_tlv *tlv, const uint8_t *value,
 		return wrong_size(tlv->type, tlv->length, sizeof(uint32_t), why, why_bytes);
 	else if (tlv->type == SXT_TLV_PATH)
 		return take_path(value, tlv->length, facts, why, why_bytes);
-	else if (tlv->type == SXT_TLV_CANDIDATE)
-		return take_candidate(value, tlv->length, facts, why, why_bytes);
+	else if (tlv->type == SXT_TLV_CANDIDATE || tlv->type == SXT_TLV_OTHER)
+		return take_candidate(tlv, value, facts, why, why_bytes);
 
 	for (size_t i = 0; i < SXT_ARRAY_LEN(fixed_records); i++) {
 		const struct fixed *fixed = &fixed_records[i];
@@ -288,7 +293,9 @@ static int check_facts(struct sxt_frame_facts *facts, char *why, size_t why_byte
 		rc = check_path(&facts->paths[i], why, why_bytes);
 	}
 	for (uint32_t i = 0; i < facts->candidates_cnt && rc == 0; i++)
-		rc = check_candidate(&facts->candidates[i], why, why_bytes);
+		rc = check_candidate(&facts->candidates[i], SXT_PORTS_MAX, why, why_bytes);
+	for (uint32_t i = 0; i < facts->others_cnt && rc == 0; i++)
+		rc = check_candidate(&facts->others[i], SXT_RESORT_NAMED, why, why_bytes);
 	if (rc == 0 && facts->has_ring)
 		rc = check_memory(&facts->ring, why, why_bytes);
 	if (rc == 0 && facts->has_records)

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 
 /* Room for the longest frame we ever write. */
-#define SXT_FRAME_OUT_BYTES 6656
+#define SXT_FRAME_OUT_BYTES 7424
 
 /* A frame being written. */
 struct sxt_frame_out {
@@ -28,6 +28,7 @@ struct sxt_frame_facts {
 	bool has_progress;
 	bool has_error;
 	bool has_failed;
+	bool has_resort;
 	uint8_t process[SXT_UUID_BYTES];
 	uint8_t token[SXT_TOKEN_BYTES];
 	struct sxt_wire_memory ring;
@@ -38,11 +39,14 @@ struct sxt_frame_facts {
 	char host[80];    /* "" when not said */
 	char release[32]; /* "" when not said */
 	uint64_t failed;  /* a bit per path */
+	uint32_t resort;  /* number of a NIC of ours */
 	/* Last, since they are large, and only as many as are counted are ever written. */
 	uint32_t paths_cnt;
 	uint32_t candidates_cnt;
+	uint32_t others_cnt;
 	struct sxt_wire_path paths[SXT_PATHS_MAX]; /* hca is terminated */
 	struct sxt_wire_candidate candidates[SXT_CANDIDATES_MAX];
+	struct sxt_wire_candidate others[SXT_OTHERS_MAX];
 };
 
 /**

@@ -256,6 +256,7 @@ static void fill_seen(const struct sxt_port *port, const struct sxt_place_survey
 		.place = found->place,
 		.speed_mbps = sxt_device_speed(port->device, port->num, &found->attr),
 		.sm_lid = found->attr.sm_lid,
+		.prefix_len = found->gids.gids[found->gids.ranks[0].at].prefix_len,
 		.is_usable = true,
 	};
 }

@@ -58,6 +58,7 @@ struct sxt_port_seen {
 	struct sxt_port_place place;
 	uint32_t speed_mbps;
 	uint16_t sm_lid;
+	uint8_t prefix_len; /* of the address, as struct sxt_gid has it */
 	bool is_usable;
 };
 

@@ -99,6 +99,8 @@ enum sxt_tlv_type {
 	SXT_TLV_ERROR = 9,      /* uint32 errno, then text */
 	SXT_TLV_CANDIDATE = 10, /* struct sxt_wire_candidate, one per address */
 	SXT_TLV_FAILED = 11,    /* uint64, a bit per path */
+	SXT_TLV_OTHER = 14,     /* struct sxt_wire_candidate of a port outside the NIC */
+	SXT_TLV_RESORT = 15,    /* uint32: NIC of the receiver to use in place of the listener's */
 };
 
 /* One end of one queue pair. */
@@ -114,8 +116,8 @@ struct sxt_wire_path {
 	uint8_t place; /* of its port in the NIC */
 	uint8_t reserved;
 	uint32_t max_message_log2; /* largest message of the port, as a power of two */
-	uint32_t epoch;            /* which try of this path */
-	char hca[24];              /* HCA name, for messages; terminated */
+	uint32_t epoch; /* which try of this path; in the upper half, how often the NICs changed */
+	char hca[24];   /* HCA name, for messages; terminated */
 };
 SXT_ASSERT_SIZE(struct sxt_wire_path, 64);
 SXT_ASSERT_OFFSET(struct sxt_wire_path, gid, 8);
@@ -130,7 +132,7 @@ SXT_ASSERT_OFFSET(struct sxt_wire_path, hca, 40);
 /* An address that an end can be reached at. */
 struct sxt_wire_candidate {
 	uint8_t gid[16];
-	uint8_t place; /* of its port in the NIC */
+	uint8_t place; /* of its port in the NIC; in OTHER the number of its NIC */
 	uint8_t gid_type;
 	uint8_t prefix_len; /* of the address on its interface, in bits of its family; 0 unknown */
 	uint8_t link_layer;
@@ -139,6 +141,12 @@ SXT_ASSERT_SIZE(struct sxt_wire_candidate, 20);
 
 #define SXT_CANDIDATES_PER_PORT 8
 #define SXT_CANDIDATES_MAX      (SXT_PORTS_MAX * SXT_CANDIDATES_PER_PORT)
+#define SXT_OTHERS_MAX          32 /* ports outside the NIC that a peer is told */
+
+#define SXT_RESORT_NAMED 0xffu /* the NIC that NCCL named, whatever its number */
+
+#define SXT_EPOCH_MOVE_SHIFT 16
+#define SXT_EPOCH_TRY_MASK   0xffffu
 
 /* Memory that the peer writes. */
 struct sxt_wire_memory {

@@ -27,6 +27,8 @@ static void require_sane(const struct sxt_frame_facts *facts)
 		require_printable(facts->paths[i].hca, sizeof(facts->paths[i].hca));
 		FUZZ_REQUIRE(facts->paths[i].qpn > 0 && facts->paths[i].qpn < 1u << 24);
 	}
+	FUZZ_REQUIRE(facts->candidates_cnt <= SXT_CANDIDATES_MAX);
+	FUZZ_REQUIRE(facts->others_cnt <= SXT_OTHERS_MAX);
 	if (facts->has_ring)
 		FUZZ_REQUIRE(facts->ring.rkeys_cnt <= SXT_PORTS_MAX);
 	if (facts->has_error)

@@ -225,6 +225,31 @@ static void memory_that_makes_no_sense_is_refused(void **state)
 	assert_int_equal(read_one(SXT_TLV_RING, &memory, sizeof(memory)), -EBADMSG);
 }
 
+static void other_ports_are_told_by_the_number_of_their_nic(void **state)
+{
+	struct sxt_wire_candidate candidate = {.place = 127, .gid_type = 2, .link_layer = 2};
+	const uint32_t nic = 9;
+
+	(void)state;
+	assert_int_equal(read_one(SXT_TLV_CANDIDATE, &candidate, sizeof(candidate)), -EBADMSG);
+	assert_int_equal(read_one(SXT_TLV_OTHER, &candidate, sizeof(candidate)), 0);
+	assert_int_equal(facts.candidates_cnt, 0);
+	assert_int_equal(facts.others_cnt, 1);
+	assert_memory_equal(&facts.others[0], &candidate, sizeof(candidate));
+	candidate.place = SXT_RESORT_NAMED;
+	assert_int_equal(read_one(SXT_TLV_OTHER, &candidate, sizeof(candidate)), -EBADMSG);
+	assert_int_equal(read_one(SXT_TLV_RESORT, &nic, sizeof(nic)), 0);
+	assert_true(facts.has_resort);
+	assert_int_equal(facts.resort, nic);
+
+	candidate.place = 0;
+	sxt_frame_begin(&frame, SXT_FRAME_ACCEPT, 1, 1);
+	for (int i = 0; i <= SXT_OTHERS_MAX; i++)
+		sxt_frame_add(&frame, SXT_TLV_OTHER, &candidate, sizeof(candidate));
+	assert_int_equal(read_back(), 0);
+	assert_int_equal(facts.others_cnt, SXT_OTHERS_MAX);
+}
+
 static void texts_are_made_fit_for_a_log(void **state)
 {
 	(void)state;
@@ -285,6 +310,7 @@ int main(void)
 		cmocka_unit_test(fixed_records_have_one_size),
 		cmocka_unit_test(paths_that_make_no_sense_are_refused),
 		cmocka_unit_test(memory_that_makes_no_sense_is_refused),
+		cmocka_unit_test(other_ports_are_told_by_the_number_of_their_nic),
 		cmocka_unit_test(texts_are_made_fit_for_a_log),
 		cmocka_unit_test(errors_are_errnos_and_never_call_again),
 		cmocka_unit_test(handles_of_others_are_recognised),
