@@ -60,6 +60,9 @@ int sxt_attempt_create(struct sxt_ib *ib, const struct sxt_step *steps, struct s
 	attempt->ib = ib;
 	attempt->steps = steps;
 	attempt->nic = nic;
+	memset(&attempt->resort, 0, offsetof(struct sxt_resort, plan));
+	attempt->resort.named = nic;
+	attempt->resort.to = SXT_RESORT_NAMED;
 	attempt->tclass = SXT_TCLASS_DEFAULT;
 	attempt->begin_ns = ib->sys->now_ns();
 	sxt_list_init(&attempt->ctx_node);
@@ -183,6 +186,7 @@ static int hand_over(struct sxt_attempt *attempt, struct sxt_conn **out)
 		is_connecting(attempt) ? "connected to" : "accepted", conn->peer_name,
 		attempt->nic->label, conn->paths[0].local.path.qpn, conn->paths[0].peer.qpn,
 		conn->paths_cnt);
+	sxt_resort_tell(attempt);
 	sxt_conn_made(conn);
 	/* The connection owns its private context from here on. */
 	attempt->owns_ctx = false;
@@ -338,6 +342,16 @@ static void add_candidates(const struct sxt_attempt *attempt, struct sxt_frame_o
 		sxt_frame_add(frame, SXT_TLV_CANDIDATE, &attempt->own[i], sizeof(attempt->own[i]));
 }
 
+/* What the connecting end can choose from when these do not do. */
+static void add_others(const struct sxt_attempt *attempt, struct sxt_frame_out *frame)
+{
+	struct sxt_wire_candidate others[SXT_OTHERS_MAX];
+	uint32_t cnt = sxt_resort_others(attempt->ib, attempt->resort.named, others);
+
+	for (uint32_t i = 0; i < cnt; i++)
+		sxt_frame_add(frame, SXT_TLV_OTHER, &others[i], sizeof(others[i]));
+}
+
 void sxt_attempt_send_unproven(struct sxt_attempt *attempt, uint64_t failed)
 {
 	struct sxt_watcher *watcher = attempt->ib->watcher;
@@ -347,6 +361,7 @@ void sxt_attempt_send_unproven(struct sxt_attempt *attempt, uint64_t failed)
 	sxt_frame_begin(&frame, SXT_FRAME_UNPROVEN, conn->peer_id, conn->id);
 	sxt_frame_add(&frame, SXT_TLV_FAILED, &failed, sizeof(failed));
 	add_candidates(attempt, &frame);
+	add_others(attempt, &frame);
 	pthread_mutex_lock(&watcher->lock);
 	attempt->is_ready = false;
 	sxt_side_send(conn->side, &frame);
@@ -371,6 +386,13 @@ void sxt_attempt_send(struct sxt_attempt *attempt, uint16_t type)
 		sxt_frame_add(&frame, type == SXT_FRAME_CONNECT ? SXT_TLV_RING : SXT_TLV_RECORDS,
 			      &memory, sizeof(memory));
 		add_candidates(attempt, &frame);
+	}
+	if (type == SXT_FRAME_ACCEPT)
+		add_others(attempt, &frame);
+	if (type == SXT_FRAME_CONNECT && attempt->resort.to != SXT_RESORT_NAMED) {
+		const uint32_t to = attempt->resort.to;
+
+		sxt_frame_add(&frame, SXT_TLV_RESORT, &to, sizeof(to));
 	}
 	attempt->incarnation = conn->side->incarnation;
 	sxt_side_send(conn->side, &frame);

@@ -9,6 +9,7 @@
 #include "ib/handshake.h"
 #include "ib/ib.h"
 #include "ib/nic.h"
+#include "ib/resort.h"
 #include "ib/side.h"
 #include "ib/wire.h"
 
@@ -31,8 +32,8 @@ struct sxt_attempt {
 	struct sxt_context *ctx; /* NULL until there is one */
 	bool owns_ctx;
 	struct sxt_listener *listener; /* the accepting end only */
-	struct sxt_nic *nic;
-	struct sxt_side *side; /* reference held */
+	struct sxt_nic *nic;           /* the one NCCL named, or another as a last resort */
+	struct sxt_side *side;         /* reference held */
 	struct sxt_conn *conn;
 	const struct sxt_step *steps;
 	uint32_t step;
@@ -64,6 +65,7 @@ struct sxt_attempt {
 	struct sxt_wire_candidate theirs[SXT_CANDIDATES_MAX];
 	struct sxt_wire_candidate own[SXT_CANDIDATES_MAX];
 	struct sxt_port_place own_places[SXT_CANDIDATES_MAX];
+	struct sxt_resort resort; /* up to its plan cleared at the start */
 };
 
 /**

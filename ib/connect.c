@@ -95,6 +95,8 @@ static int connect_offer(struct sxt_attempt *attempt)
 		rc = sxt_attempt_make_conn(attempt, SXT_CONN_SEND,
 					   sxt_conn_paths_cnt(attempt->nic, peer_ports_cnt));
 	if (rc == 0)
+		rc = sxt_resort_return(attempt);
+	if (rc == 0)
 		rc = sxt_prove_gather(attempt);
 	if (rc == 0)
 		rc = sxt_prove_offer(attempt);
@@ -110,12 +112,14 @@ static int connect_offer(struct sxt_attempt *attempt)
 	return 0;
 }
 
-/* Paths over their next pairs, and the peer is told. */
+/* Paths over their next pairs, or all over other ports, and the peer is told. */
 static int connect_again(struct sxt_attempt *attempt, uint64_t failed)
 {
 	struct sxt_watcher *watcher = attempt->ib->watcher;
 	int rc = sxt_prove_retry(attempt, failed);
 
+	if (rc == -ENETUNREACH)
+		rc = sxt_resort_move(attempt);
 	if (rc != 0)
 		return rc;
 	pthread_mutex_lock(&watcher->lock);

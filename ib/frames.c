@@ -51,6 +51,13 @@ static void take_candidates(struct sxt_attempt *attempt, const struct sxt_frame_
 	       facts->candidates_cnt * sizeof(facts->candidates[0]));
 }
 
+/* The connecting end; its plan is made from the first ones. */
+static void take_others(struct sxt_attempt *attempt, const struct sxt_frame_facts *facts)
+{
+	attempt->resort.others_cnt = facts->others_cnt;
+	memcpy(attempt->resort.others, facts->others, facts->others_cnt * sizeof(facts->others[0]));
+}
+
 /* Some path of the peer is at another try than the one we know. */
 static bool is_news(const struct sxt_wire_path *known, const struct sxt_frame_facts *facts)
 {
@@ -71,6 +78,11 @@ static void on_connect_again(struct sxt_conn *conn, const struct sxt_frame_facts
 		return;
 	memcpy(attempt->paths, facts->paths, facts->paths_cnt * sizeof(facts->paths[0]));
 	take_candidates(attempt, facts);
+	attempt->memory = facts->ring;
+	attempt->resort.to = SXT_RESORT_NAMED;
+	if (facts->has_resort)
+		attempt->resort.to = facts->resort < SXT_RESORT_NAMED ? (uint8_t)facts->resort
+								      : SXT_RESORT_NAMED - 1;
 	attempt->is_retried = true;
 }
 
@@ -149,6 +161,7 @@ static void on_accept(struct sxt_conn *conn, const struct sxt_wire_frame *header
 	attempt->paths_cnt = facts->paths_cnt;
 	memcpy(attempt->paths, facts->paths, facts->paths_cnt * sizeof(facts->paths[0]));
 	take_candidates(attempt, facts);
+	take_others(attempt, facts);
 	attempt->memory = facts->records;
 	attempt->is_answered = true;
 }
@@ -176,6 +189,7 @@ static void on_unproven(struct sxt_conn *conn, const struct sxt_frame_facts *fac
 	if (attempt == NULL || conn->kind != SXT_CONN_SEND || !facts->has_failed)
 		return;
 	take_candidates(attempt, facts);
+	take_others(attempt, facts);
 	attempt->unproven |= facts->failed & all;
 }
 

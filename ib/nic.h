@@ -47,7 +47,8 @@ struct sxt_nic {
 	char name[256];             /* label with "sxt_" in front, towards NCCL */
 	char pci_path[256];         /* as NCCL shall see it; "" when unknown */
 
-	_Atomic bool paths_told; /* that the settings ask for too many; stands for nothing else */
+	_Atomic bool paths_told;  /* that the settings ask for too many; stands for nothing else */
+	_Atomic bool resort_told; /* that another port stands in for it; stands for nothing else */
 
 	pthread_mutex_t mr_lock; /* the three below; leaf, never held across another lock */
 	struct sxt_mr **mrs;     /* sorted by first byte */

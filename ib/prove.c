@@ -36,7 +36,7 @@ static void own_add(struct sxt_attempt *attempt, uint32_t place,
 	attempt->own_places[attempt->own_cnt++] = address->place;
 }
 
-int sxt_prove_gather(struct sxt_attempt *attempt)
+int sxt_prove_look(struct sxt_attempt *attempt)
 {
 	struct sxt_port_address addresses[SXT_CANDIDATES_PER_PORT];
 	int rc = 0;
@@ -52,7 +52,14 @@ int sxt_prove_gather(struct sxt_attempt *attempt)
 		for (uint32_t i = 0; i < cnt; i++)
 			own_add(attempt, place, &addresses[i]);
 	}
-	return attempt->own_cnt != 0 ? 0 : sxt_attempt_fail(attempt, rc, "finding its address");
+	return attempt->own_cnt != 0 ? 0 : rc;
+}
+
+int sxt_prove_gather(struct sxt_attempt *attempt)
+{
+	int rc = sxt_prove_look(attempt);
+
+	return rc == 0 ? 0 : sxt_attempt_fail(attempt, rc, "finding its address");
 }
 
 /* A peer that names no addresses has those of its paths. */
@@ -79,6 +86,14 @@ static void theirs_complete(struct sxt_attempt *attempt)
 	}
 }
 
+/* A port that stands in for what the handle speaks of is alone. */
+static uint32_t listening_ports_cnt(const struct sxt_attempt *attempt)
+{
+	if (attempt->resort.to != SXT_RESORT_NAMED || attempt->handle.ports_cnt == 0)
+		return 1;
+	return attempt->handle.ports_cnt;
+}
+
 static struct sxt_pair_ends ends_of(const struct sxt_attempt *attempt)
 {
 	uint32_t own_ports_cnt = attempt->nic->ports_cnt;
@@ -90,8 +105,7 @@ static struct sxt_pair_ends ends_of(const struct sxt_attempt *attempt)
 			.from_cnt = attempt->own_cnt,
 			.to_cnt = attempt->theirs_cnt,
 			.from_ports_cnt = own_ports_cnt,
-			.to_ports_cnt =
-				attempt->handle.ports_cnt != 0 ? attempt->handle.ports_cnt : 1,
+			.to_ports_cnt = listening_ports_cnt(attempt),
 		};
 	return (struct sxt_pair_ends){
 		.from = attempt->theirs,
@@ -109,15 +123,26 @@ static uint32_t own_of(const struct sxt_attempt *attempt, const struct sxt_pair 
 	return is_connecting(attempt) ? pair->from : pair->to;
 }
 
-static int pair_find(struct sxt_attempt *attempt, uint32_t path, uint32_t epoch,
+static int pair_find(const struct sxt_attempt *attempt, uint32_t path, uint32_t epoch,
 		     struct sxt_pair *out)
 {
 	const struct sxt_pair_ends ends = ends_of(attempt);
+
+	return sxt_pair_of(&ends, path, epoch & SXT_EPOCH_TRY_MASK, out);
+}
+
+void sxt_prove_tried(const struct sxt_attempt *attempt, char *out, size_t out_bytes)
+{
+	const struct sxt_pair_ends ends = ends_of(attempt);
+
+	sxt_pairs_text(&ends, 0, out, out_bytes);
+}
+
+int sxt_prove_fail(struct sxt_attempt *attempt)
+{
 	char tried[256];
 
-	if (sxt_pair_of(&ends, path, epoch, out) == 0)
-		return 0;
-	sxt_pairs_text(&ends, path, tried, sizeof(tried));
+	sxt_prove_tried(attempt, tried, sizeof(tried));
 	if (tried[0] == '\0')
 		return sxt_attempt_fail(
 			attempt, -ENETUNREACH,
@@ -179,6 +204,7 @@ int sxt_prove_offer(struct sxt_attempt *attempt)
 		if (rc == 0)
 			rc = sxt_path_create(conn, i, attempt->own[first].place,
 					     &attempt->own_places[first]);
+		conn->paths[i].local.path.epoch = attempt->resort.moves_cnt << SXT_EPOCH_MOVE_SHIFT;
 	}
 	return rc == 0 ? 0 : sxt_attempt_fail(attempt, rc, "making its queue pair");
 }
@@ -194,9 +220,7 @@ static int path_answer(struct sxt_attempt *attempt, uint32_t index, uint64_t *fa
 	if (path->qp != NULL && path->local.path.epoch == peer->epoch)
 		return 0;
 	rc = pair_find(attempt, index, peer->epoch, &pair);
-	if (rc != 0)
-		return rc;
-	if (attempt->theirs[pair.from].place != peer->place) {
+	if (rc != 0 || attempt->theirs[pair.from].place != peer->place) {
 		*failed |= 1ull << index;
 		return 0;
 	}
@@ -213,6 +237,8 @@ int sxt_prove_answer(struct sxt_attempt *attempt, uint64_t *failed_out)
 	uint64_t failed = 0;
 	int rc = sxt_attempt_check_links(attempt);
 
+	if (rc == 0)
+		rc = sxt_resort_follow(attempt);
 	theirs_complete(attempt);
 	for (uint32_t i = 0; i < attempt->conn->paths_cnt && rc == 0; i++)
 		rc = path_answer(attempt, i, &failed);
@@ -234,8 +260,9 @@ int sxt_prove_join(struct sxt_attempt *attempt)
 		if (path->is_joined)
 			continue;
 		rc = pair_find(attempt, i, path->local.path.epoch, &pair);
-		if (rc == 0)
-			path_address(attempt, i, &pair);
+		if (rc != 0)
+			return sxt_prove_fail(attempt);
+		path_address(attempt, i, &pair);
 	}
 	return rc == 0 ? sxt_attempt_start_conn(attempt) : rc;
 }
@@ -244,8 +271,9 @@ int sxt_prove_join(struct sxt_attempt *attempt)
 static uint32_t next_epoch(const struct sxt_path *path)
 {
 	uint32_t epoch = path->local.path.epoch;
+	bool is_first = (epoch & SXT_EPOCH_TRY_MASK) == 0;
 
-	return epoch == 0 && path->is_joined ? 2 : epoch + 1;
+	return epoch + (is_first && path->is_joined ? 2 : 1);
 }
 
 static void tell_next(const struct sxt_attempt *attempt, const struct sxt_path *path)
@@ -258,9 +286,32 @@ static void tell_next(const struct sxt_attempt *attempt, const struct sxt_path *
 	sxt_gid_text(path->local.path.gid, from, sizeof(from));
 	sxt_gid_text(path->peer.gid, to, sizeof(to));
 	SXT_LOG(SXT_LOG_INFO,
-		"connect to %s: no packet passes from %s %s to %s %s, or none comes back; trying "
-		"another pair of addresses",
-		attempt->conn->peer_name, path->port->label, from, path->peer.hca, to);
+		"connect to %s: no packet passes from %s %s to %s %s (%s), or none comes back; "
+		"trying another pair of addresses",
+		attempt->conn->peer_name, path->port->label, from, path->peer.hca, to,
+		path->local.path.link_layer == SXT_LINK_ETHERNET
+			? sxt_gid_type_text(path->local.path.gid_type)
+			: "InfiniBand");
+}
+
+/*
+ * The NICs that NCCL named, if they have a subnet in common, have all their pairs tried before
+ * others get their turn, and at least two probes, since one may be lost. Without, they are left at
+ * once where others have one. Of others the best pairs are tried.
+ */
+static bool is_enough(struct sxt_attempt *attempt, uint32_t epoch, const struct sxt_pair *pair)
+{
+	const struct sxt_pair_ends ends = ends_of(attempt);
+	uint32_t tries = (epoch & SXT_EPOCH_TRY_MASK) - 1;
+	bool is_near = sxt_pairs_near(&ends);
+
+	if (attempt->resort.is_whole)
+		return false;
+	if (attempt->resort.moves_cnt != 0)
+		return pair->is_again || tries > (is_near ? 1u : 0u);
+	if (is_near && (!pair->is_again || tries < 2))
+		return false;
+	return tries > 0 && sxt_resort_beckons(attempt);
 }
 
 int sxt_prove_retry(struct sxt_attempt *attempt, uint64_t failed)
@@ -276,6 +327,8 @@ int sxt_prove_retry(struct sxt_attempt *attempt, uint64_t failed)
 			continue;
 		tell_next(attempt, path);
 		rc = pair_find(attempt, i, epoch, &pair);
+		if (rc == 0 && is_enough(attempt, epoch, &pair))
+			rc = -ENETUNREACH;
 		if (rc == 0)
 			rc = path_place(attempt, i, epoch, &pair);
 	}

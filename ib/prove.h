@@ -16,8 +16,14 @@
 SXT_MUST_CHECK int sxt_prove_gather(struct sxt_attempt *attempt);
 
 /**
- * sxt_prove_offer() - the connecting end's first try: every path on its preferred port.
- * @attempt: has its end, without paths. Return: 0 or why not (logged).
+ * sxt_prove_look() - as sxt_prove_gather(), where having none does not end the attempt.
+ * @attempt: its own candidates are written. Path: slow. Return: 0, or why there are none.
+ */
+SXT_MUST_CHECK int sxt_prove_look(struct sxt_attempt *attempt);
+
+/**
+ * sxt_prove_offer() - the connecting end's first try on a NIC: every path on its preferred port.
+ * @attempt: has its end. Return: 0 or why not (logged).
  */
 SXT_MUST_CHECK int sxt_prove_offer(struct sxt_attempt *attempt);
 
@@ -38,9 +44,22 @@ SXT_MUST_CHECK int sxt_prove_join(struct sxt_attempt *attempt);
 /**
  * sxt_prove_retry() - the connecting end: make paths anew, over their next pairs.
  * @attempt: the peer's candidates are known. @failed: which, a bit each.
- * Return: 0, or why not (logged): -ENETUNREACH when nothing is left to try.
+ * Return: 0, -ENETUNREACH when nothing is left to try here or other ports promise more, or why not
+ * (logged).
  */
 SXT_MUST_CHECK int sxt_prove_retry(struct sxt_attempt *attempt, uint64_t failed);
+
+/**
+ * sxt_prove_tried() - the pairs of the NICs that the attempt is on.
+ * @attempt: the peer's candidates are known. @out, @out_bytes: as sxt_pairs_text().
+ */
+void sxt_prove_tried(const struct sxt_attempt *attempt, char *out, size_t out_bytes);
+
+/**
+ * sxt_prove_fail() - no pair of these NICs is of use, and there are no others.
+ * @attempt: the peer's candidates are known. Return: -ENETUNREACH (logged).
+ */
+SXT_COLD int sxt_prove_fail(struct sxt_attempt *attempt);
 
 /**
  * sxt_prove_send() - send a probe on every path that has none yet.

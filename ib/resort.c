@@ -3,7 +3,17 @@
  */
 #include "ib/resort.h"
 
+#include "core/log.h"
+#include "ib/attempt.h"
+#include "ib/conn.h"
 #include "ib/pairs.h"
+#include "ib/process.h"
+#include "ib/prove.h"
+#include "ib/watcher.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 /* What one NIC of an end has; index 0 is the named one, the others follow. */
 static const struct sxt_wire_candidate *addresses(const struct sxt_resort_end *end, uint32_t index,
@@ -75,4 +85,197 @@ void sxt_resort_plan_make(const struct sxt_resort_end *from, const struct sxt_re
 	if (out->near_cnt > 0)
 		add(out, from, 0, to, 0);
 	add_all(out, from, to, false, SXT_RESORT_FAR_MAX);
+}
+
+static bool has_port(const struct sxt_nic *nic, const struct sxt_port *port)
+{
+	for (uint32_t i = 0; i < nic->ports_cnt; i++) {
+		if (nic->ports[i] == port)
+			return true;
+	}
+	return false;
+}
+
+/* NCCL was told what the named NIC carries; memory is registered for any. */
+static bool can_replace(const struct sxt_nic *nic, const struct sxt_port *port)
+{
+	return port->link_layer == nic->ports[0]->link_layer &&
+	       port->max_message_log2 >= nic->max_message_log2 &&
+	       atomic_load_explicit(&port->device->is_dead, memory_order_relaxed) == 0;
+}
+
+/* NICs of one port come first in the table, in the ports' order. */
+static uint32_t ports_cnt(const struct sxt_ib *ib)
+{
+	return ib->ports_cnt < SXT_NICS_MAX ? (uint32_t)ib->ports_cnt : SXT_NICS_MAX;
+}
+
+uint32_t sxt_resort_others(const struct sxt_ib *ib, const struct sxt_nic *nic,
+			   struct sxt_wire_candidate *out)
+{
+	uint32_t cnt = 0;
+
+	for (uint32_t i = 0; i < ports_cnt(ib) && cnt < SXT_OTHERS_MAX; i++) {
+		struct sxt_port *port = ib->ports[i];
+		struct sxt_port_seen seen;
+
+		if (has_port(nic, port) || !can_replace(nic, port))
+			continue;
+		sxt_port_seen_get(port, &seen);
+		if (!seen.is_usable)
+			continue;
+		out[cnt] = (struct sxt_wire_candidate){
+			.place = (uint8_t)i,
+			.gid_type = seen.place.path.gid_type,
+			.prefix_len = seen.prefix_len,
+			.link_layer = seen.place.path.link_layer,
+		};
+		memcpy(out[cnt++].gid, seen.place.path.gid, sizeof(out->gid));
+	}
+	return cnt;
+}
+
+/* The connecting end, still on the named NICs. */
+static void plan(struct sxt_attempt *attempt)
+{
+	struct sxt_resort *resort = &attempt->resort;
+	struct sxt_wire_candidate others[SXT_OTHERS_MAX];
+	const struct sxt_resort_end from = {
+		.named = attempt->own,
+		.named_cnt = attempt->own_cnt,
+		.others = others,
+		.others_cnt = sxt_resort_others(attempt->ib, resort->named, others),
+	};
+	const struct sxt_resort_end to = {
+		.named = attempt->theirs,
+		.named_cnt = attempt->theirs_cnt,
+		.others = resort->others,
+		.others_cnt = resort->others_cnt,
+	};
+
+	if (!resort->is_planned)
+		sxt_resort_plan_make(&from, &to, &resort->plan);
+	resort->is_planned = true;
+}
+
+bool sxt_resort_beckons(struct sxt_attempt *attempt)
+{
+	plan(attempt);
+	return attempt->resort.plan.near_cnt > 0;
+}
+
+/* For messages; both ends leave the named NICs once at least. */
+static void remember_tried(struct sxt_attempt *attempt)
+{
+	struct sxt_resort *resort = &attempt->resort;
+
+	if (resort->tried[0] == '\0')
+		sxt_prove_tried(attempt, resort->tried, sizeof(resort->tried));
+	if (resort->tried[0] == '\0')
+		snprintf(resort->tried, sizeof(resort->tried), "no address fits another");
+}
+
+/* @number: of a NIC of ours, or SXT_RESORT_NAMED. */
+static int stand_on(struct sxt_attempt *attempt, uint8_t number)
+{
+	struct sxt_nic *nic =
+		number == SXT_RESORT_NAMED ? attempt->resort.named : attempt->ib->nics[number];
+	int rc;
+
+	if (nic == attempt->nic)
+		return 0;
+	attempt->nic = nic;
+	rc = attempt->conn != NULL ? sxt_conn_move(attempt->conn, nic) : 0;
+	return rc == 0 ? 0 : sxt_attempt_fail(attempt, rc, "moving to another port");
+}
+
+static int fail(struct sxt_attempt *attempt)
+{
+	const struct sxt_resort *resort = &attempt->resort;
+
+	if (resort->moves_cnt == 0)
+		return sxt_prove_fail(attempt);
+	return sxt_attempt_fail(
+		attempt, -ENETUNREACH,
+		"no pair of addresses carries packets (%s), nor does any of %u other "
+		"pairs of ports of the two hosts: check cables, VLAN and routes, or "
+		"leave ports out with NCCL_IB_HCA",
+		resort->tried, resort->plan.moves_cnt - (resort->plan.near_cnt > 0 ? 1 : 0));
+}
+
+int sxt_resort_move(struct sxt_attempt *attempt)
+{
+	struct sxt_watcher *watcher = attempt->ib->watcher;
+	struct sxt_resort *resort = &attempt->resort;
+	const struct sxt_resort_move *move;
+	int rc;
+
+	plan(attempt);
+	do {
+		if (resort->plan_next == resort->plan.moves_cnt)
+			return fail(attempt);
+		remember_tried(attempt);
+		move = &resort->plan.moves[resort->plan_next++];
+		rc = stand_on(attempt, move->from);
+		if (rc != 0)
+			return rc;
+		/* It may have gone down meanwhile. */
+		rc = sxt_prove_look(attempt);
+	} while (rc != 0);
+	resort->moves_cnt++;
+	resort->is_whole = move->is_whole;
+	pthread_mutex_lock(&watcher->lock);
+	resort->to = move->to;
+	attempt->theirs_cnt = 0;
+	pthread_mutex_unlock(&watcher->lock);
+	return sxt_prove_offer(attempt);
+}
+
+int sxt_resort_follow(struct sxt_attempt *attempt)
+{
+	struct sxt_resort *resort = &attempt->resort;
+	uint32_t moves_cnt = attempt->paths[0].epoch >> SXT_EPOCH_MOVE_SHIFT;
+	int rc;
+
+	if (moves_cnt == resort->moves_cnt)
+		return 0;
+	if (resort->to != SXT_RESORT_NAMED && resort->to >= ports_cnt(attempt->ib))
+		return sxt_attempt_fail(attempt, -EPROTO,
+					"the peer asks for NIC %u of this process, which has %u: "
+					"do both sides run the same Sextant?",
+					resort->to, ports_cnt(attempt->ib));
+	remember_tried(attempt);
+	resort->moves_cnt = moves_cnt;
+	rc = stand_on(attempt, resort->to);
+	if (rc == 0 && sxt_prove_look(attempt) != 0)
+		attempt->own_cnt = 0;
+	return rc;
+}
+
+int sxt_resort_return(struct sxt_attempt *attempt)
+{
+	memset(&attempt->resort.moves_cnt, 0,
+	       offsetof(struct sxt_resort, plan) - offsetof(struct sxt_resort, moves_cnt));
+	attempt->resort.to = SXT_RESORT_NAMED;
+	return stand_on(attempt, SXT_RESORT_NAMED);
+}
+
+void sxt_resort_tell(const struct sxt_attempt *attempt)
+{
+	const struct sxt_resort *resort = &attempt->resort;
+	const struct sxt_conn *conn = attempt->conn;
+	bool was_told;
+
+	if (attempt->nic == resort->named && resort->to == SXT_RESORT_NAMED)
+		return;
+	was_told =
+		atomic_exchange_explicit(&resort->named->resort_told, true, memory_order_relaxed);
+	SXT_LOG(was_told ? SXT_LOG_INFO : SXT_LOG_WARN,
+		"NIC %s, peer %s: no packet passes between the two NICs that NCCL chose (%s), so "
+		"port "
+		"%s here and %s there carry the connection, continuing; if the two should reach "
+		"each "
+		"other, check cable, VLAN and routes",
+		resort->named->label, conn->peer_name, resort->tried, attempt->nic->label,
+		conn->paths[0].peer.hca);
 }

@@ -11,6 +11,10 @@
 
 #include <stdbool.h>
 
+struct sxt_attempt;
+struct sxt_ib;
+struct sxt_nic;
+
 /* Moves over ports in one subnet, the return from them, and moves over the others. */
 #define SXT_RESORT_NEAR_MAX  16
 #define SXT_RESORT_FAR_MAX   8
@@ -37,6 +41,21 @@ struct sxt_resort_end {
 	uint32_t others_cnt;
 };
 
+/* Part of an attempt. */
+struct sxt_resort {
+	struct sxt_nic *named;
+	uint32_t moves_cnt; /* how often the connection moved */
+	bool is_planned;    /* the connecting end */
+	bool is_whole;      /* as in the move that was made last */
+	uint32_t plan_next; /* in the plan */
+	uint8_t to;         /* the accepting end's NIC; there, of the inbox */
+	uint32_t others_cnt;
+	char tried[160]; /* between the named NICs; "" while on them */
+	/* Last, as in the attempt. */
+	struct sxt_resort_plan plan;
+	struct sxt_wire_candidate others[SXT_OTHERS_MAX]; /* the peer's, of the inbox */
+};
+
 /**
  * sxt_resort_plan_make() - which NICs to move a connection to, in order.
  * @from, @to: both ends. @out: written: first what has an address in one subnet, the fewer named
@@ -46,5 +65,47 @@ struct sxt_resort_end {
  */
 void sxt_resort_plan_make(const struct sxt_resort_end *from, const struct sxt_resort_end *to,
 			  struct sxt_resort_plan *out);
+
+/**
+ * sxt_resort_others() - the best address of every port that could take a NIC's place, as it was
+ * when the port was last looked at.
+ * @ib: the process. @nic: the NIC. @out: SXT_OTHERS_MAX of them.
+ * Thread: any. Makes no system call. Return: how many.
+ */
+uint32_t sxt_resort_others(const struct sxt_ib *ib, const struct sxt_nic *nic,
+			   struct sxt_wire_candidate *out);
+
+/**
+ * sxt_resort_beckons() - the connecting end: is there anything better than pairs of the NICs it is
+ * on that lie in no common subnet?
+ * @attempt: answered. Return: true if so.
+ */
+bool sxt_resort_beckons(struct sxt_attempt *attempt);
+
+/**
+ * sxt_resort_move() - the connecting end: go to the next NICs of the plan and offer there.
+ * @attempt: nothing is left to try where it is; CONNECT is due on success.
+ * Return: 0, or why not (logged): -ENETUNREACH when the plan is at its end.
+ */
+SXT_MUST_CHECK int sxt_resort_move(struct sxt_attempt *attempt);
+
+/**
+ * sxt_resort_follow() - the accepting end: go where the peer's CONNECT says.
+ * @attempt: with the peer's paths. A port without an address is no failure: nothing fits there.
+ * Return: 0 or why not (logged).
+ */
+SXT_MUST_CHECK int sxt_resort_follow(struct sxt_attempt *attempt);
+
+/**
+ * sxt_resort_return() - the connecting end begins anew on the NIC that NCCL named.
+ * @attempt: with or without its end. Return: 0 or why not (logged).
+ */
+SXT_MUST_CHECK int sxt_resort_return(struct sxt_attempt *attempt);
+
+/**
+ * sxt_resort_tell() - say that other ports than those NCCL named carry a connection.
+ * @attempt: its end is made. A WARN once per NIC, then INFO; nothing where it did not move.
+ */
+void sxt_resort_tell(const struct sxt_attempt *attempt);
 
 #endif

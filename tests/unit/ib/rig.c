@@ -171,7 +171,9 @@ void rig_listen(struct rig_link *link, struct sxt_ib *from, struct sxt_ib *to,
 	link->to = to;
 	link->connect_rc = -EAGAIN;
 	link->accept_rc = -EAGAIN;
-	assert_int_equal(sxt_listen(to, to_ctx, 1, &link->handle, &link->listener), 0);
+	assert_int_equal(sxt_listen(to, to_ctx, sxt_ib_nics_cnt(to) > 1 ? 1 : 0, &link->handle,
+				    &link->listener),
+			 0);
 }
 
 void rig_poll(struct rig_link *link)

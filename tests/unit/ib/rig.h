@@ -95,7 +95,8 @@ struct rig_link {
 
 /**
  * rig_listen() - begin a link.
- * @link: filled. @from, @to: transports; the receiving end is on @to. @to_ctx: its context.
+ * @link: filled. @from, @to: transports; the receiving end is on @to, on its second NIC if it has
+ * one. @to_ctx: its context.
  */
 void rig_listen(struct rig_link *link, struct sxt_ib *from, struct sxt_ib *to,
 		struct sxt_context *to_ctx);
