@@ -45,8 +45,29 @@ static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 	return sxt_fake_verbs()->modify_qp(qp, attr, mask);
 }
 
+/* Calls until one fails; at 0 none does. */
+static int calls_left;
+
+static bool fails(void)
+{
+	return calls_left > 0 && --calls_left == 0;
+}
+
+static struct ibv_mr *reg_mr(struct ibv_pd *pd, void *addr, size_t bytes, int access)
+{
+	errno = ENOMEM;
+	return fails() ? NULL : sxt_fake_verbs()->reg_mr(pd, addr, bytes, access);
+}
+
+static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	errno = ENOMEM;
+	return fails() ? NULL : sxt_fake_verbs()->create_qp(pd, attr);
+}
+
 static int setup(void **state)
 {
+	calls_left = 0;
 	memset(&loss, 0, sizeof(loss));
 	loss.most = 1000;
 	assert_int_equal(rig_setup(state), 0);
@@ -61,6 +82,15 @@ static int setup_alone(void **state)
 	rig_set(&rig.config.ib_hca, "fake_0");
 	assert_int_equal(rig_start(0, true), 0);
 	rig_set(&rig.config.ib_hca, "fake_1");
+	assert_int_equal(rig_start(1, true), 0);
+	return 0;
+}
+
+/* Both have two; NCCL names the first of the sender and the second of the receiver. */
+static int setup_two(void **state)
+{
+	assert_int_equal(setup(state), 0);
+	assert_int_equal(rig_start(0, true), 0);
 	assert_int_equal(rig_start(1, true), 0);
 	return 0;
 }
@@ -202,9 +232,134 @@ static void no_call_waits_for_a_probe(void **state)
 	assert_int_equal(link.connect_rc, -ECONNRESET);
 }
 
+static void expect_ports(const struct rig_link *link, const char *from, const char *to)
+{
+	assert_int_equal(link->connect_rc, 0);
+	assert_int_equal(link->accept_rc, 0);
+	assert_string_equal(link->send->paths[0].port->label, from);
+	assert_string_equal(link->recv->paths[0].port->label, to);
+	assert_string_equal(sxt_conn_label(link->send), from);
+	assert_string_equal(sxt_conn_label(link->recv), to);
+}
+
+static void another_port_of_the_sender_stands_in(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	rig.config.ib_qps_per_connection = 2;
+	loss.sender = 1;
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	poll_through(&link);
+	expect_ports(&link, "fake_1", "fake_1");
+	assert_int_equal(rig_logged("NIC fake_0, peer "), 1);
+	assert_int_equal(rig_logged("between the two NICs that NCCL chose (192.0.2.1 -> 192.0.2.2, "
+				    "fe80::1 -> fe80::2), so port fake_1 here and fake_1 there "
+				    "carry the connection"),
+			 1);
+	for (int i = 0; i < 4; i++)
+		rig_move_message(&link);
+	close_link(&link);
+}
+
+static void another_port_of_the_receiver_stands_in(void **state)
+{
+	struct rig_link links[2];
+
+	(void)state;
+	loss.receiver = 1;
+	for (int i = 0; i < 2; i++) {
+		rig_listen(&links[i], rig.ibs[0], rig.ibs[1], NULL);
+		poll_through(&links[i]);
+		expect_ports(&links[i], "fake_0", "fake_0");
+		rig_move_message(&links[i]);
+	}
+	/* Each end warns once, and then only informs. */
+	assert_int_equal(rig_logged("1 NIC fake_0, peer "), 1);
+	assert_int_equal(rig_logged("1 NIC fake_1, peer "), 1);
+	assert_int_equal(rig_logged("2 NIC fake_0, peer "), 1);
+	assert_int_equal(rig_logged("2 NIC fake_1, peer "), 1);
+	close_link(&links[0]);
+	close_link(&links[1]);
+}
+
+/* Nothing passes anywhere at first: two pairs of each move, then the named NICs once more. */
+static void the_named_ports_have_the_last_word(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	loss.sender = 1;
+	loss.receiver = 1;
+	loss.most = 16;
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	poll_through(&link);
+	expect_ports(&link, "fake_0", "fake_1");
+	assert_int_equal(link.send->paths[0].local.path.epoch, 4u << SXT_EPOCH_MOVE_SHIFT);
+	assert_int_equal(rig_logged("carry the connection"), 0);
+	rig_move_message(&link);
+	close_link(&link);
+}
+
+static void where_no_port_is_of_use_all_is_told(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	loss.sender = 1;
+	loss.receiver = 1;
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	poll_through(&link);
+	assert_int_equal(link.connect_rc, -ENETUNREACH);
+	assert_int_equal(link.accept_rc, -ENETUNREACH);
+	assert_true(rig_logged("no pair of addresses carries packets (192.0.2.1 -> 192.0.2.2, "
+			       "fe80::1 -> fe80::2), nor does any of 3 other pairs of ports") >= 2);
+	close_link(&link);
+}
+
+/* A receiver that nobody has reached waits on; its listener's end makes a sender hear. */
+static void poll_to_an_end(struct rig_link *link)
+{
+	while ((link->connect_rc == -EAGAIN || link->accept_rc == -EAGAIN) &&
+	       (link->connect_rc == -EAGAIN || link->connect_rc == 0) &&
+	       (link->accept_rc == -EAGAIN || link->accept_rc == 0)) {
+		rig_poll(link);
+		rig_advance(SXT_NS_PER_MS);
+	}
+	sxt_listener_close(link->listener);
+	link->listener = NULL;
+	for (int i = 0; i < TURNS && link->connect_rc == -EAGAIN; i++)
+		rig_poll(link);
+	assert_int_not_equal(link->connect_rc, -EAGAIN);
+}
+
+/* The failure of a call that a move makes ends both ends, and leaves nothing behind. */
+static void a_call_that_fails_ends_the_attempt(void **state)
+{
+	bool is_through = false;
+
+	(void)state;
+	rig.verbs.reg_mr = reg_mr;
+	rig.verbs.create_qp = create_qp;
+	loss.receiver = 1;
+	for (int k = 1; !is_through; k++) {
+		struct rig_link link;
+
+		loss.cnt = 0;
+		calls_left = k;
+		rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+		poll_to_an_end(&link);
+		is_through = calls_left > 0;
+		assert_int_equal(link.connect_rc == 0 && link.accept_rc == 0, is_through);
+		close_link(&link);
+	}
+	assert_true(rig_logged("moving to another port") >= 2);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup_alone, rig_teardown)
+#define TWO(name)  cmocka_unit_test_setup_teardown(name, setup_two, rig_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(what_the_sender_loses_goes_another_way),
 		TEST(what_the_receiver_loses_goes_another_way),
@@ -213,8 +368,14 @@ int main(void)
 		TEST(where_nothing_passes_both_ends_are_told),
 		TEST(other_paths_stay_as_they_are),
 		TEST(no_call_waits_for_a_probe),
+		TWO(another_port_of_the_sender_stands_in),
+		TWO(another_port_of_the_receiver_stands_in),
+		TWO(the_named_ports_have_the_last_word),
+		TWO(where_no_port_is_of_use_all_is_told),
+		TWO(a_call_that_fails_ends_the_attempt),
 	};
 #undef TEST
+#undef TWO
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
