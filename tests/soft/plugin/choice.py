@@ -16,6 +16,12 @@ import threading
 DEADLINE_S = 120
 MOVE_S = 0.02
 
+# Another port than NCCL's choice carries a connection, or none does.
+MOVED = (r"WARN NIC mlx5_\d, peer \S+:\d+ mlx5_\d: no packet passes between the two NICs that NCCL "
+         r"chose \(\S+ -> \S+.*\), so port mlx5_\d here and mlx5_\d there carry the connection")
+LOST = [r" ERROR "]
+STAYED = [r" ERROR ", r"no packet passes"]
+
 # Of each case: fabric (None: the built-in one), hosts, settings, what each rank's log must have (a
 # regular expression a line) and must not have.
 CASES = {
@@ -41,6 +47,24 @@ CASES = {
         r"GID index [03] 10\.\d+\.1\.[12] \(RoCE v2, IPv4\) by rank",
         r"port mlx5_0: GID moved from index [03] to [03] \(same address 10\.0\.1\.[12]\)"], [
         r"is left out", r"its address was"]),
+    "triangle": ("triangle", 3, {}, [MOVED], LOST),
+    "dropping_port": ("dropping_port", 2, {}, [MOVED, r"INFO connect to .* no packet passes from"],
+                      LOST),
+    "rail_only": ("rail_only", 2, {}, [], STAYED),
+    "rails_crossed": ("rail_only", 2, {}, [MOVED], LOST),
+    "rails_merged": ("rail_only", 2, {}, [r"merges mlx5_0 "], STAYED),
+    "four_by_three": ("four_by_three", 2, {}, [], STAYED),
+    "four_by_three_crossed": ("four_by_three", 2, {}, [], STAYED),
+    "four_by_three_merged": ("four_by_three", 2, {}, [r"merges mlx5_0 "], STAYED),
+}
+
+# What differs from a rank per host on one port each; more ranks take further ports.
+BENCH = {
+    "moving_gids": ["--reconnect"],
+    "rails_crossed": ["--ranks", "8", "--pattern", "alltoall"],
+    "rails_merged": ["--ports", "4"],
+    "four_by_three_crossed": ["--ranks", "8", "--pattern", "alltoall"],
+    "four_by_three_merged": ["--ports", "3"],
 }
 MOVING = ("moving_gids",)
 
@@ -57,12 +81,12 @@ class Stage:
         self.environ["NCCL_SOCKET_IFNAME"] = "lo"
         self.environ["SEXTANT_LOG_FILE"] = str(self.folder / "log.%p")
 
-    def command(self, fabric, hosts):
+    def command(self, fabric, hosts, more):
         file = self.args.root / "examples/fabrics" / f"{fabric}.json"
         named = ["--fabric", str(file)] if fabric is not None else []
         return [self.args.sextant, "soft", "run", "--name", self.name, *named, "--",
                 self.args.sextant, "bench", "--plugin", self.args.plugin, "--ranks", str(hosts),
-                "--hosts", str(hosts), "--pattern", "sendrecv", "-e", "64K", "--reconnect"]
+                "--hosts", str(hosts), "--pattern", "sendrecv", "-e", "64K", *more]
 
     def move_gids(self, ended):
         """Back and forth in both hosts' tables, as long as the driver connects again and again."""
@@ -98,7 +122,7 @@ def play(stage, case):
     if case in MOVING:
         mover.start()
     try:
-        status, text = stage.run(stage.command(fabric, hosts), settings)
+        status, text = stage.run(stage.command(fabric, hosts, BENCH.get(case, [])), settings)
     finally:
         ended.set()
     works = unwanted is not None
