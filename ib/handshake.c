@@ -139,6 +139,16 @@ static void take_text(const uint8_t *value, size_t bytes, char *out, size_t out_
 	out[len] = '\0';
 }
 
+/* The same of several lines. */
+static void take_lines(const uint8_t *value, size_t bytes, char *out, size_t out_bytes)
+{
+	take_text(value, bytes, out, out_bytes);
+	for (size_t i = 0; out[i] != '\0'; i++) {
+		if (value[i] == '\n')
+			out[i] = '\n';
+	}
+}
+
 static int take_error(const uint8_t *value, size_t bytes, struct sxt_frame_facts *facts)
 {
 	uint32_t number;
@@ -260,6 +270,8 @@ static int take_record(const struct sxt_wire_tlv *tlv, const uint8_t *value,
 		take_text(value, tlv->length, facts->host, sizeof(facts->host));
 	else if (tlv->type == SXT_TLV_RELEASE)
 		take_text(value, tlv->length, facts->release, sizeof(facts->release));
+	else if (tlv->type == SXT_TLV_SETTINGS)
+		take_lines(value, tlv->length, facts->settings, sizeof(facts->settings));
 	else if (tlv->type == SXT_TLV_ERROR && take_error(value, tlv->length, facts) != 0)
 		return wrong_size(tlv->type, tlv->length, sizeof(uint32_t), why, why_bytes);
 	else if (tlv->type == SXT_TLV_PATH)
@@ -312,6 +324,7 @@ int sxt_frame_read_records(const void *bytes, size_t length, struct sxt_frame_fa
 	int rc = 0;
 
 	memset(out, 0, offsetof(struct sxt_frame_facts, paths));
+	out->settings[0] = '\0';
 	while (left > 0 && rc == 0) {
 		if (left < sizeof(tlv)) {
 			snprintf(why, why_bytes, "%zu bytes are left over after its last record",

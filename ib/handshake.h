@@ -47,6 +47,7 @@ struct sxt_frame_facts {
 	struct sxt_wire_path paths[SXT_PATHS_MAX]; /* hca is terminated */
 	struct sxt_wire_candidate candidates[SXT_CANDIDATES_MAX];
 	struct sxt_wire_candidate others[SXT_OTHERS_MAX];
+	char settings[SXT_SETTINGS_BYTES]; /* lines; "" when not said */
 };
 
 /**

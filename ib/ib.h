@@ -53,6 +53,12 @@ struct sxt_nic_props {
 SXT_MUST_CHECK int sxt_ib_get(struct sxt_ib **out);
 
 /**
+ * sxt_ib_note_abi() - which version of NCCL's network interface is in use, to tell peers.
+ * @ib: the transport. @abi: 6 and up. Thread: any.
+ */
+void sxt_ib_note_abi(struct sxt_ib *ib, int abi);
+
+/**
  * sxt_ib_put() - give the process's transport back; the last one stops the watcher and frees all.
  * @ib: from sxt_ib_get(); NULL is fine. Every context and connection must be gone.
  * Thread: any but the watcher, takes a lock and joins it.

@@ -150,6 +150,12 @@ int sxt_ib_get(struct sxt_ib **out)
 	return rc;
 }
 
+void sxt_ib_note_abi(struct sxt_ib *ib, int abi)
+{
+	/* Relaxed: it stands for nothing else. */
+	atomic_store_explicit(&ib->abi, abi, memory_order_relaxed);
+}
+
 void sxt_ib_put(struct sxt_ib *ib)
 {
 	if (ib == NULL)

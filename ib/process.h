@@ -37,6 +37,7 @@ struct sxt_ib {
 	_Atomic int nics_cnt; /* release publishes the NIC before, acquire reads it: no lock */
 	char left_out[768];   /* which ports are not among them and why, for when none is left */
 	struct sxt_watcher *watcher;
+	_Atomic int abi; /* of NCCL's interface, for messages; 0 unknown */
 };
 
 /* What a transport is made from; all of it outlives the transport. */

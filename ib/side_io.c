@@ -6,6 +6,7 @@
 
 #include "core/log.h"
 #include "core/status.h"
+#include "ib/agree.h"
 #include "ib/attempt.h"
 #include "ib/listen.h"
 #include "ib/process.h"
@@ -84,19 +85,87 @@ int sxt_side_io_queue(struct sxt_side *side, const struct sxt_frame_out *frame)
 	return append(&side->tx, frame->bytes, frame->used, TX_BYTES_MAX);
 }
 
+static void own_name(const struct sxt_ib *ib, char out[96])
+{
+	snprintf(out, 96, "%s:%d", ib->host, (int)ib->pid);
+}
+
+static const char *links_of(const struct sxt_ib *ib)
+{
+	bool has_roce = false;
+	bool has_ib = false;
+
+	for (int i = 0; i < ib->ports_cnt; i++) {
+		has_roce = has_roce || ib->ports[i]->link_layer == SXT_LINK_ETHERNET;
+		has_ib = has_ib || ib->ports[i]->link_layer == SXT_LINK_INFINIBAND;
+	}
+	if (has_roce && has_ib)
+		return "RoCE and InfiniBand";
+	return has_roce ? "RoCE" : "InfiniBand";
+}
+
+static void own_settings(const struct sxt_ib *ib, char out[SXT_SETTINGS_BYTES])
+{
+	const struct sxt_agree_own own = {
+		.config = ib->config,
+		.links = links_of(ib),
+		/* Relaxed: it stands for nothing else. */
+		.abi = atomic_load_explicit(&ib->abi, memory_order_relaxed),
+	};
+
+	sxt_agree_write(&own, out);
+}
+
+/* Once per peer process: not on a channel that is back, nor on a second one. */
+static bool is_known(const struct sxt_side *side)
+{
+	struct sxt_list *node;
+	struct sxt_list *after;
+
+	sxt_list_for_each (node, after, &side->watcher->sides) {
+		const struct sxt_side *other = SXT_LIST_ENTRY(node, struct sxt_side, node);
+
+		if (other->was_up &&
+		    memcmp(other->process, side->process, sizeof(side->process)) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void tell_differences(const struct sxt_side *side, const struct sxt_frame_facts *facts)
+{
+	const struct sxt_ib *ib = side->watcher->ib;
+	char lines[SXT_SETTINGS_BYTES];
+	char name[96];
+	const struct sxt_agree_end own = {.name = name, .lines = lines};
+	const struct sxt_agree_end peer = {.name = side->peer, .lines = facts->settings};
+	struct sxt_agree_line line;
+	uint32_t at = 0;
+
+	if (is_known(side))
+		return;
+	own_name(ib, name);
+	own_settings(ib, lines);
+	while (sxt_agree_next(&own, &peer, &at, &line))
+		SXT_LOG(line.level, "%s", line.text);
+}
+
 void sxt_side_io_say_hello(struct sxt_side *side)
 {
 	const struct sxt_ib *ib = side->watcher->ib;
+	char settings[SXT_SETTINGS_BYTES];
 	struct sxt_frame_out frame;
 	char host[96];
 
-	snprintf(host, sizeof(host), "%s:%d", ib->host, (int)ib->pid);
+	own_name(ib, host);
+	own_settings(ib, settings);
 	sxt_frame_begin(&frame, SXT_FRAME_HELLO, 0, 0);
 	sxt_frame_add(&frame, SXT_TLV_PROCESS, ib->process, sizeof(ib->process));
 	if (side->is_dialled)
 		sxt_frame_add(&frame, SXT_TLV_TOKEN, side->token, sizeof(side->token));
 	sxt_frame_add_text(&frame, SXT_TLV_HOST, host);
 	sxt_frame_add_text(&frame, SXT_TLV_RELEASE, SXT_VERSION);
+	sxt_frame_add(&frame, SXT_TLV_SETTINGS, settings, strlen(settings));
 	side->hello.used = 0;
 	side->hello_sent = 0;
 	if (append(&side->hello, frame.bytes, frame.used, TX_BYTES_MAX) != 0)
@@ -212,6 +281,7 @@ static void hello_from_dialled(struct sxt_side *side, const struct sxt_frame_fac
 		return;
 	}
 	name_peer(side, facts);
+	tell_differences(side, facts);
 	sxt_side_come_up(side);
 }
 
@@ -259,6 +329,7 @@ static void hello_from_stranger(struct sxt_side *side, const struct sxt_frame_fa
 	memcpy(side->process, facts->process, sizeof(side->process));
 	memcpy(side->token, facts->token, sizeof(side->token));
 	name_peer(side, facts);
+	tell_differences(side, facts);
 	sxt_side_io_say_hello(side);
 	if (side->fd >= 0)
 		sxt_side_come_up(side);

@@ -99,9 +99,14 @@ enum sxt_tlv_type {
 	SXT_TLV_ERROR = 9,      /* uint32 errno, then text */
 	SXT_TLV_CANDIDATE = 10, /* struct sxt_wire_candidate, one per address */
 	SXT_TLV_FAILED = 11,    /* uint64, a bit per path */
+	SXT_TLV_SETTINGS = 12,  /* lines "NAME=value" of what both ends should have alike */
+	SXT_TLV_TUNER = 13,     /* reserved: a digest of the tuner's tables; skipped */
 	SXT_TLV_OTHER = 14,     /* struct sxt_wire_candidate of a port outside the NIC */
 	SXT_TLV_RESORT = 15,    /* uint32: NIC of the receiver to use in place of the listener's */
 };
+
+/* Of the lines of SXT_TLV_SETTINGS with a terminator; what is longer is cut. */
+#define SXT_SETTINGS_BYTES 2048
 
 /* One end of one queue pair. */
 struct sxt_wire_path {

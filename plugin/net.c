@@ -55,8 +55,9 @@ static void process_claim(void)
 }
 
 /* Takes one use of the transport. */
-static int process_enter(bool legacy, struct sxt_ib **out)
+static int process_enter(int abi, struct sxt_ib **out)
 {
+	bool legacy = abi <= 10;
 	struct sxt_ib *ib;
 	int rc = 0;
 
@@ -74,6 +75,8 @@ static int process_enter(bool legacy, struct sxt_ib **out)
 	net_process.legacy_user = net_process.legacy_user || legacy;
 	*out = ib;
 unlock:
+	if (rc == 0)
+		sxt_ib_note_abi(*out, abi);
 	pthread_mutex_unlock(&net_process.lock);
 	return rc;
 }
@@ -118,28 +121,20 @@ static ncclResult_t init_result(int rc)
 	return rc == -EINVAL ? ncclInvalidUsage : sxt_result(rc);
 }
 
-ncclResult_t sxt_net_init(ncclDebugLogger_t logger)
+ncclResult_t sxt_net_init(int abi, ncclDebugLogger_t logger)
 {
 	struct sxt_ib *ib;
 
 	sxt_logger_set(logger);
-	return init_result(process_enter(true, &ib));
+	return init_result(process_enter(abi, &ib));
 }
 
-ncclResult_t sxt_net_init_v10(ncclDebugLogger_t logger, ncclProfilerCallback_t profiler)
-{
-	(void)profiler;
-	return sxt_net_init(logger);
-}
-
-ncclResult_t sxt_net_init_ctx(void **ctx, uint64_t comm_id, struct nccl_net_comm_config *config,
-			      ncclDebugLogger_t logger, ncclProfilerCallback_t profiler)
+ncclResult_t sxt_net_init_ctx(int abi, ncclDebugLogger_t logger,
+			      const struct nccl_net_comm_config *config, void **ctx)
 {
 	struct net_ctx *made;
 	int rc;
 
-	(void)comm_id;
-	(void)profiler;
 	sxt_logger_set(logger);
 	made = calloc(1, sizeof(*made));
 	if (made == NULL) {
@@ -147,7 +142,7 @@ ncclResult_t sxt_net_init_ctx(void **ctx, uint64_t comm_id, struct nccl_net_comm
 		return sxt_result(-ENOMEM);
 	}
 	made->tclass = config != NULL ? config->trafficClass : SXT_TCLASS_DEFAULT;
-	rc = process_enter(false, &made->ib);
+	rc = process_enter(abi, &made->ib);
 	if (rc != 0)
 		goto fail;
 	rc = sxt_context_create(made->ib, made->tclass, &made->context);

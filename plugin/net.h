@@ -10,26 +10,20 @@
 #define SXT_NET_NAME "Sextant"
 
 /**
- * sxt_net_init() - v6 to v9: open the transport once per load.
- * @logger: NCCL's. Thread: NCCL's init threads, one at a time.
+ * sxt_net_init() - v6 to v10: open the transport once per load.
+ * @abi: which of them. @logger: NCCL's. Thread: NCCL's init threads, one at a time.
  * Return: ncclSuccess, or why NCCL should use its next network (logged).
  */
-ncclResult_t sxt_net_init(ncclDebugLogger_t logger);
-
-/**
- * sxt_net_init_v10() - as sxt_net_init(); the profiler callback is not used.
- * @logger: NCCL's. @profiler: ignored.
- */
-ncclResult_t sxt_net_init_v10(ncclDebugLogger_t logger, ncclProfilerCallback_t profiler);
+ncclResult_t sxt_net_init(int abi, ncclDebugLogger_t logger);
 
 /**
  * sxt_net_init_ctx() - v11 and v12: one communicator.
+ * @abi: which of them. @logger: NCCL's. @config: traffic class; may be NULL.
  * @ctx: set on success; its first member is the traffic class as a writable int, because NCCL's
- * own RMA transport reads and writes it there. @comm_id, @profiler: ignored.
- * @config: traffic class; may be NULL. @logger: NCCL's.
+ * own RMA transport reads and writes it there. Thread and return: as sxt_net_init().
  */
-ncclResult_t sxt_net_init_ctx(void **ctx, uint64_t comm_id, struct nccl_net_comm_config *config,
-			      ncclDebugLogger_t logger, ncclProfilerCallback_t profiler);
+ncclResult_t sxt_net_init_ctx(int abi, ncclDebugLogger_t logger,
+			      const struct nccl_net_comm_config *config, void **ctx);
 
 /**
  * sxt_net_finalize() - end a communicator, with all that NCCL left in it. Cannot fail.

@@ -4,6 +4,13 @@
 #include "plugin/net.h"
 #include "plugin/props.h"
 
+/* The profiler is not called. */
+static ncclResult_t init(ncclDebugLogger_t logger, ncclProfilerCallback_t profiler)
+{
+	(void)profiler;
+	return sxt_net_init(10, logger);
+}
+
 static ncclResult_t get_properties(int dev, struct nccl_net_props_v9 *props)
 {
 	struct nccl_net_props_v12 newest;
@@ -16,7 +23,7 @@ static ncclResult_t get_properties(int dev, struct nccl_net_props_v9 *props)
 
 const struct nccl_net_v10 ncclNetPlugin_v10 = {
 	.name = SXT_NET_NAME,
-	.init = sxt_net_init_v10,
+	.init = init,
 	.devices = sxt_net_devices,
 	.getProperties = get_properties,
 	.listen = sxt_net_listen,

@@ -4,6 +4,15 @@
 #include "plugin/net.h"
 #include "plugin/props.h"
 
+/* The communicator's number and the profiler are not used. */
+static ncclResult_t init(void **ctx, uint64_t comm_id, struct nccl_net_comm_config *config,
+			 ncclDebugLogger_t logger, ncclProfilerCallback_t profiler)
+{
+	(void)comm_id;
+	(void)profiler;
+	return sxt_net_init_ctx(11, logger, config, ctx);
+}
+
 static ncclResult_t get_properties(int dev, struct nccl_net_props_v11 *props)
 {
 	struct nccl_net_props_v12 newest;
@@ -18,7 +27,7 @@ static ncclResult_t get_properties(int dev, struct nccl_net_props_v11 *props)
 
 const struct nccl_net_v11 ncclNetPlugin_v11 = {
 	.name = SXT_NET_NAME,
-	.init = sxt_net_init_ctx,
+	.init = init,
 	.devices = sxt_net_devices,
 	.getProperties = get_properties,
 	.listen = sxt_net_listen_ctx,

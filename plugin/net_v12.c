@@ -4,9 +4,18 @@
  */
 #include "plugin/net.h"
 
+/* The communicator's number and the profiler are not used. */
+static ncclResult_t init(void **ctx, uint64_t comm_id, struct nccl_net_comm_config *config,
+			 ncclDebugLogger_t logger, ncclProfilerCallback_t profiler)
+{
+	(void)comm_id;
+	(void)profiler;
+	return sxt_net_init_ctx(12, logger, config, ctx);
+}
+
 const struct nccl_net_v12 ncclNetPlugin_v12 = {
 	.name = SXT_NET_NAME,
-	.init = sxt_net_init_ctx,
+	.init = init,
 	.devices = sxt_net_devices,
 	.getProperties = sxt_net_properties,
 	.listen = sxt_net_listen_ctx,

@@ -4,6 +4,11 @@
 #include "plugin/net.h"
 #include "plugin/props.h"
 
+static ncclResult_t init(ncclDebugLogger_t logger)
+{
+	return sxt_net_init(7, logger);
+}
+
 static ncclResult_t get_properties(int dev, struct nccl_net_props_v7 *props)
 {
 	struct nccl_net_props_v12 newest;
@@ -16,7 +21,7 @@ static ncclResult_t get_properties(int dev, struct nccl_net_props_v7 *props)
 
 const struct nccl_net_v7 ncclNetPlugin_v7 = {
 	.name = SXT_NET_NAME,
-	.init = sxt_net_init,
+	.init = init,
 	.devices = sxt_net_devices,
 	.getProperties = get_properties,
 	.listen = sxt_net_listen,

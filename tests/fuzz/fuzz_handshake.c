@@ -3,6 +3,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
+#include "ib/agree.h"
 #include "ib/handshake.h"
 
 #include <stdlib.h>
@@ -17,11 +18,31 @@ static void require_printable(const char *text, size_t bytes)
 		FUZZ_REQUIRE(text[i] >= 0x20 && text[i] < 0x7f);
 }
 
+/* What is told of them has no control character either. */
+static void require_lines(const char *lines, size_t bytes)
+{
+	struct sxt_config config;
+	const struct sxt_agree_own own = {.config = &config, .links = "RoCE", .abi = 12};
+	char own_lines[SXT_SETTINGS_BYTES];
+	const struct sxt_agree_end here = {.name = "a:1", .lines = own_lines};
+	const struct sxt_agree_end there = {.name = "b:2", .lines = lines};
+	struct sxt_agree_line line;
+	uint32_t at = 0;
+
+	FUZZ_REQUIRE(strnlen(lines, bytes) < bytes);
+	for (size_t i = 0; i < sxt_opts_cnt; i++)
+		sxt_opt_set_default(&sxt_opts[i], &config);
+	sxt_agree_write(&own, own_lines);
+	while (sxt_agree_next(&here, &there, &at, &line))
+		require_printable(line.text, sizeof(line.text));
+}
+
 static void require_sane(const struct sxt_frame_facts *facts)
 {
 	require_printable(facts->host, sizeof(facts->host));
 	require_printable(facts->release, sizeof(facts->release));
 	require_printable(facts->text, sizeof(facts->text));
+	require_lines(facts->settings, sizeof(facts->settings));
 	FUZZ_REQUIRE(facts->paths_cnt <= SXT_PATHS_MAX);
 	for (uint32_t i = 0; i < facts->paths_cnt; i++) {
 		require_printable(facts->paths[i].hca, sizeof(facts->paths[i].hca));

@@ -8,6 +8,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -33,8 +34,10 @@ class Stage:
         return [self.sextant, "bench", "--plugin", self.plugin, "--ranks", "2", "--hosts", "2",
                 "--pattern", "sendrecv", *options]
 
-    def soft(self, fabric, *command):
+    def soft(self, fabric, *command, host=None):
         options = ["--name", self.name]
+        if host is not None:
+            options += ["--host", host]
         if fabric is not None:
             path = self.folder / "fabric.json"
             path.write_text(json.dumps(fabric), encoding="utf-8")
@@ -116,6 +119,32 @@ def unlike_link_layers(stage):
     fabric = two_hosts({})
     fabric["hosts"][1]["hcas"][0] = {"ports": [{"link_layer": "infiniband"}]}
     expect(stage.run(stage.soft(fabric, *stage.bench())), FAILED, "RoCE", "InfiniBand")
+
+
+def unlike_settings(stage):
+    """Two hosts set differently: each end names each difference once, and the data move."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        meeting = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+                   "MASTER_PORT": str(free.getsockname()[1])}
+    command = [stage.sextant, "bench", "--plugin", stage.plugin, "--pattern", "sendrecv", "-e",
+               "64K", "--debug", "INFO"]
+    ends = [stage.start(stage.soft(None, *command, host=host), RANK=rank, **meeting, **settings)
+            for host, rank, settings in (
+                ("a", "0", {"NCCL_IB_SL": "3", "NCCL_IB_TIMEOUT": "18"}),
+                ("b", "1", {"NCCL_IB_TC": "106"}))]
+    unset = "the communicator's"
+    for got, differences in zip([stage.finish(end) for end in ends], (
+            ("NCCL_IB_SL differs: 3 here (", f"NCCL_IB_TC differs: {unset} here (",
+             "NCCL_IB_TIMEOUT differs: 18 here ("),
+            ("NCCL_IB_SL differs: 0 here (", "NCCL_IB_TC differs: 106 here (",
+             "NCCL_IB_TIMEOUT differs: 20 here ("))):
+        expect(got, OK)
+        lines = [line for line in got[1].splitlines() if " differs: " in line]
+        assert len(lines) == len(differences), got[1]
+        for line, difference in zip(lines, differences):
+            assert difference in line and " there (" in line, line
+            assert "set it alike on all hosts" in line, line
 
 
 def no_ipv4_address(stage):
@@ -237,7 +266,7 @@ def port_flaps(stage):
 
 
 CASES = [no_library, no_device, ports_down, no_subnet_manager, infiniband, unlike_mtu,
-         unlike_link_layers, no_ipv4_address, registration_fails, bad_setting,
+         unlike_link_layers, unlike_settings, no_ipv4_address, registration_fails, bad_setting,
          no_matching_interface, no_matching_hca, killed_peer, completion_error, port_goes_down,
          port_flaps]
 

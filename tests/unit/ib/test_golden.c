@@ -81,6 +81,7 @@ static void show_frames(void)
 	sxt_frame_add(&frame, SXT_TLV_TOKEN, token, sizeof(token));
 	sxt_frame_add_text(&frame, SXT_TLV_HOST, "node7:123");
 	sxt_frame_add_text(&frame, SXT_TLV_RELEASE, "0.1.0");
+	sxt_frame_add_text(&frame, SXT_TLV_SETTINGS, "links=RoCE\nNCCL_IB_SL=3\n");
 	show("hello", frame.bytes, frame.used);
 	sxt_frame_begin(&frame, SXT_FRAME_CONNECT, 0, 0x11);
 	sxt_frame_add(&frame, SXT_TLV_TOKEN, token, sizeof(token));

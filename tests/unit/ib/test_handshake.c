@@ -257,6 +257,21 @@ static void texts_are_made_fit_for_a_log(void **state)
 	assert_string_equal(facts.host, "a?b?[31m");
 }
 
+static void settings_are_lines_and_bounded(void **state)
+{
+	static char many[3000];
+
+	(void)state;
+	assert_int_equal(read_one(SXT_TLV_SETTINGS, "a=1\nb=\x1b\0c\n", 10), 0);
+	assert_string_equal(facts.settings, "a=1\nb=??c\n");
+	memset(many, 'x', sizeof(many));
+	assert_int_equal(read_one(SXT_TLV_SETTINGS, many, sizeof(many)), 0);
+	assert_int_equal(strlen(facts.settings), SXT_SETTINGS_BYTES - 1);
+	/* A peer that does not tell, and the record that is kept for the tuner. */
+	assert_int_equal(read_one(SXT_TLV_TUNER, many, 77), 0);
+	assert_string_equal(facts.settings, "");
+}
+
 static void errors_are_errnos_and_never_call_again(void **state)
 {
 	const uint32_t numbers[] = {0, EAGAIN, 0xffffffff};
@@ -312,6 +327,7 @@ int main(void)
 		cmocka_unit_test(memory_that_makes_no_sense_is_refused),
 		cmocka_unit_test(other_ports_are_told_by_the_number_of_their_nic),
 		cmocka_unit_test(texts_are_made_fit_for_a_log),
+		cmocka_unit_test(settings_are_lines_and_bounded),
 		cmocka_unit_test(errors_are_errnos_and_never_call_again),
 		cmocka_unit_test(handles_of_others_are_recognised),
 		cmocka_unit_test(frame_types_have_names),

@@ -219,6 +219,30 @@ static int dial_as_peer(void)
 	return fd;
 }
 
+static void unlike_settings_are_told_once_by_both_ends(void **state)
+{
+	struct sxt_config other = *rig.ibs[1]->config;
+	struct rig_link back;
+
+	(void)state;
+	other.ib_sl = 3;
+	rig.ibs[1]->config = &other;
+	rig_join(&pair);
+	assert_int_equal(rig_logged("1 NCCL_IB_SL differs: 0 here ("), 1);
+	assert_int_equal(rig_logged("1 NCCL_IB_SL differs: 3 here ("), 1);
+	assert_int_equal(rig_logged("set it alike on all hosts"), 2);
+	assert_int_equal(rig_logged(" differs: "), 2);
+	/* The other way round it is the same two processes. */
+	rig_listen(&back, rig.ibs[1], rig.ibs[0], NULL);
+	rig_join(&back);
+	assert_int_equal(rig_logged(" differs: "), 2);
+	sxt_conn_close(back.send);
+	turn_often();
+	sxt_conn_close(back.recv);
+	turn_often();
+	rig.ibs[1]->config = rig.ibs[0]->config;
+}
+
 static void a_peer_that_says_nonsense_hurts_itself_only(void **state)
 {
 	struct sxt_frame_out frame;
@@ -478,6 +502,7 @@ int main(void)
 		LISTENING(frames_may_come_a_byte_at_a_time),
 		LISTENING(an_older_peer_is_told_and_named),
 		LISTENING(the_first_frame_must_be_hello),
+		LISTENING(unlike_settings_are_told_once_by_both_ends),
 		LISTENING(a_peer_that_says_nonsense_hurts_itself_only),
 		LISTENING(want_of_descriptors_pauses_accepting),
 		LISTENING(offers_are_bounded),

@@ -30,6 +30,7 @@ static struct {
 	int closed_cnt;
 	int merged[SXT_NIC_DEVS_MAX];
 	int most;
+	int abi;
 	bool forks; /* while the transport is being opened */
 	pid_t child;
 } fake;
@@ -59,6 +60,12 @@ int sxt_ib_get(struct sxt_ib **out)
 	fake.gets_cnt++;
 	*out = (struct sxt_ib *)an_object;
 	return 0;
+}
+
+void sxt_ib_note_abi(struct sxt_ib *ib, int abi)
+{
+	assert_ptr_equal(ib, an_object);
+	fake.abi = abi;
 }
 
 void sxt_ib_put(struct sxt_ib *ib)
@@ -561,6 +568,28 @@ static void a_communicator_is_a_context_that_starts_with_its_traffic_class(void 
 	assert_int_equal(fake.puts_cnt, 1);
 }
 
+static void each_table_says_which_version_is_in_use(void **state)
+{
+	void *ctx[2] = {NULL, NULL};
+
+	(void)state;
+#define INIT(number, ...)                                                                 \
+	do {                                                                              \
+		assert_int_equal(ncclNetPlugin_v##number.init(__VA_ARGS__), ncclSuccess); \
+		assert_int_equal(fake.abi, number);                                       \
+	} while (0)
+	INIT(6, quiet_logger);
+	INIT(7, quiet_logger);
+	INIT(8, quiet_logger);
+	INIT(9, quiet_logger);
+	INIT(10, quiet_logger, NULL);
+	INIT(11, &ctx[0], 1, NULL, quiet_logger, NULL);
+	INIT(12, &ctx[1], 1, NULL, quiet_logger, NULL);
+#undef INIT
+	assert_int_equal(ncclNetPlugin_v11.finalize(ctx[0]), ncclSuccess);
+	assert_int_equal(ncclNetPlugin_v12.finalize(ctx[1]), ncclSuccess);
+}
+
 static void a_failed_init_keeps_nothing(void **state)
 {
 	void *ctx = NULL;
@@ -683,6 +712,7 @@ int main(void)
 		cmocka_unit_test_setup(gpu_memory_is_refused_while_it_is_not_offered, reset_fake),
 		cmocka_unit_test_setup(
 			a_communicator_is_a_context_that_starts_with_its_traffic_class, reset_fake),
+		cmocka_unit_test_setup(each_table_says_which_version_is_in_use, reset_fake),
 		cmocka_unit_test_setup(a_failed_init_keeps_nothing, reset_fake),
 		cmocka_unit_test_setup(a_child_forked_during_init_can_exit, reset_fake),
 		cmocka_unit_test_setup(a_forked_child_begins_anew, reset_fake),
