@@ -184,18 +184,12 @@ int sxt_device_open(struct sxt_ib *ib, struct ibv_device *from, struct sxt_devic
 	return 0;
 }
 
-bool sxt_device_is_usable(const struct sxt_ib *ib, struct ibv_device *from)
+const char *sxt_device_unusable(const struct ibv_device *from)
 {
-	const char *name = ib->verbs->get_device_name(from);
-
 	if (from->transport_type == IBV_TRANSPORT_IB)
-		return true;
-	SXT_LOG(SXT_LOG_INFO,
-		"HCA %s is left out: %s, which has no reliable connections with "
-		"immediate data",
-		name,
-		from->transport_type == IBV_TRANSPORT_IWARP ? "it speaks iWARP"
-							    : "it is no InfiniBand or RoCE device "
-							      "(EFA, usNIC)");
-	return false;
+		return NULL;
+	if (from->transport_type == IBV_TRANSPORT_IWARP)
+		return "it speaks iWARP, which has no immediate data";
+	return "it is no InfiniBand or RoCE device and has no reliable connections (EFA, usNIC): "
+	       "it needs the network plugin made for it (EFA: aws-ofi-nccl)";
 }

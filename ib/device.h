@@ -7,10 +7,10 @@
 #include "ib/port.h"
 
 /**
- * sxt_device_is_usable() - does an HCA run reliable connections over IB verbs? Logged if not.
- * @ib: its verbs are set. @from: from the library's list. Return: true if so.
+ * sxt_device_unusable() - why an HCA cannot be used, by what it is.
+ * @from: from the library's list. Return: a static text, NULL where it can.
  */
-bool sxt_device_is_usable(const struct sxt_ib *ib, struct ibv_device *from);
+const char *sxt_device_unusable(const struct ibv_device *from);
 
 /**
  * sxt_device_open() - open an HCA.

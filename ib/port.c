@@ -30,14 +30,23 @@ struct listing {
 	int bad_cnt; /* settings that are wrong */
 };
 
-static void left_out(struct sxt_ib *ib, enum sxt_log_level level, const char *label,
-		     unsigned int num, const char *why)
+/* For the line that says that none is left. */
+static void remember(struct sxt_ib *ib, const char *what, const char *why)
 {
 	size_t used = strlen(ib->left_out);
 
+	snprintf(ib->left_out + used, sizeof(ib->left_out) - used, "%s%s: %s",
+		 used != 0 ? "; " : "", what, why);
+}
+
+static void left_out(struct sxt_ib *ib, enum sxt_log_level level, const char *label,
+		     unsigned int num, const char *why)
+{
+	char what[80];
+
 	SXT_LOG(level, "port %s:%u is left out: %s", label, num, why);
-	snprintf(ib->left_out + used, sizeof(ib->left_out) - used, "%s%s:%u: %s",
-		 used != 0 ? "; " : "", label, num, why);
+	snprintf(what, sizeof(what), "%s:%u", label, num);
+	remember(ib, what, why);
 }
 
 static const char *kind_text(const struct sxt_port_place *place)
@@ -201,13 +210,19 @@ static int add_port(struct listing *listing, struct sxt_device *device, uint8_t 
 static int add_device(struct listing *listing, struct ibv_device *from)
 {
 	struct sxt_ib *ib = listing->ib;
+	const char *name = ib->verbs->get_device_name(from);
+	const char *why = sxt_device_unusable(from);
 	struct sxt_device *device = NULL;
 	int rc = 0;
 
-	if (sxt_device_is_usable(ib, from))
+	if (why != NULL) {
+		SXT_LOG(SXT_LOG_INFO, "HCA %s is left out: %s", name, why);
+		remember(ib, name, why);
+	} else {
 		rc = sxt_device_open(ib, from, &device);
+	}
 	if (rc == 0 && device == NULL)
-		return add_seen(listing, ib->verbs->get_device_name(from), 0);
+		return add_seen(listing, name, 0);
 	if (rc != 0)
 		return rc;
 	sxt_list_append(&ib->devices, &device->node);

@@ -144,6 +144,30 @@ static void a_port_that_is_down_says_what_to_check(void **state)
 	expect_left_out("port fake_0:1 is left out: it is DOWN (polling); no signal: check cable");
 }
 
+static struct ibv_device **list_efa(int *cnt)
+{
+	struct ibv_device **list = sxt_fake_verbs()->get_device_list(cnt);
+
+	list[0]->transport_type = IBV_TRANSPORT_UNSPECIFIED;
+	list[1]->transport_type = IBV_TRANSPORT_IWARP;
+	return list;
+}
+
+static void devices_of_another_kind_end_it_at_once_and_say_what_they_are(void **state)
+{
+	(void)state;
+	rig.verbs.get_device_list = list_efa;
+	assert_int_equal(rig_start(0, true), -ENODEV);
+	assert_int_equal(rig_logged("2 HCA fake_0 is left out: it is no InfiniBand or RoCE device"),
+			 1);
+	assert_int_equal(rig_logged("0 none of 2 HCAs has a port that can be used: fake_0: it is "
+				    "no InfiniBand or RoCE device and has no reliable connections "
+				    "(EFA, usNIC): it needs the network plugin made for it (EFA: "
+				    "aws-ofi-nccl); fake_1: it speaks iWARP, which has no "
+				    "immediate data"),
+			 1);
+}
+
 static void infiniband_without_a_subnet_manager_is_left_out(void **state)
 {
 	(void)state;
@@ -360,6 +384,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		PORT_TEST(ports_are_offered_with_their_properties),
 		PORT_TEST(a_port_that_is_down_says_what_to_check),
+		PORT_TEST(devices_of_another_kind_end_it_at_once_and_say_what_they_are),
 		PORT_TEST(infiniband_without_a_subnet_manager_is_left_out),
 		PORT_TEST(a_port_in_init_asks_for_a_subnet_manager),
 		PORT_TEST(a_port_that_cannot_be_queried_is_left_out),
