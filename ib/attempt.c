@@ -352,47 +352,59 @@ static void add_others(const struct sxt_attempt *attempt, struct sxt_frame_out *
 		sxt_frame_add(frame, SXT_TLV_OTHER, &others[i], sizeof(others[i]));
 }
 
-void sxt_attempt_send_unproven(struct sxt_attempt *attempt, uint64_t failed)
+/* Of CONNECT and ACCEPT: all there is to know of our end. */
+static void add_end(const struct sxt_attempt *attempt, uint16_t memory_type,
+		    struct sxt_frame_out *frame)
 {
-	struct sxt_watcher *watcher = attempt->ib->watcher;
-	struct sxt_conn *conn = attempt->conn;
-	struct sxt_frame_out frame;
+	const struct sxt_conn *conn = attempt->conn;
+	struct sxt_wire_memory memory;
 
-	sxt_frame_begin(&frame, SXT_FRAME_UNPROVEN, conn->peer_id, conn->id);
-	sxt_frame_add(&frame, SXT_TLV_FAILED, &failed, sizeof(failed));
-	add_candidates(attempt, &frame);
-	add_others(attempt, &frame);
-	pthread_mutex_lock(&watcher->lock);
-	attempt->is_ready = false;
-	sxt_side_send(conn->side, &frame);
-	pthread_mutex_unlock(&watcher->lock);
+	sxt_conn_memory(conn, &memory);
+	for (uint32_t i = 0; i < conn->paths_cnt; i++)
+		sxt_frame_add(frame, SXT_TLV_PATH, &conn->paths[i].local.path,
+			      sizeof(struct sxt_wire_path));
+	sxt_frame_add(frame, memory_type, &memory, sizeof(memory));
+	add_candidates(attempt, frame);
+}
+
+static void add_connect(struct sxt_attempt *attempt, struct sxt_frame_out *frame)
+{
+	const uint32_t to = attempt->resort.to;
+
+	attempt->tries = 0;
+	for (uint32_t i = 0; i < attempt->conn->paths_cnt; i++)
+		attempt->tries += attempt->conn->paths[i].local.path.epoch;
+	sxt_frame_add(frame, SXT_TLV_TOKEN, attempt->handle.token, sizeof(attempt->handle.token));
+	add_end(attempt, SXT_TLV_RING, frame);
+	if (to != SXT_RESORT_NAMED)
+		sxt_frame_add(frame, SXT_TLV_RESORT, &to, sizeof(to));
+}
+
+static void add_unproven(const struct sxt_attempt *attempt, struct sxt_frame_out *frame)
+{
+	uint32_t tries = 0;
+
+	for (uint32_t i = 0; i < attempt->paths_cnt; i++)
+		tries += attempt->paths[i].epoch;
+	sxt_frame_add(frame, SXT_TLV_FAILED, &attempt->unproven, sizeof(attempt->unproven));
+	sxt_frame_add(frame, SXT_TLV_TRIES, &tries, sizeof(tries));
+	add_candidates(attempt, frame);
+	add_others(attempt, frame);
 }
 
 void sxt_attempt_send(struct sxt_attempt *attempt, uint16_t type)
 {
 	struct sxt_conn *conn = attempt->conn;
-	struct sxt_wire_memory memory;
 	struct sxt_frame_out frame;
 
 	sxt_frame_begin(&frame, type, conn->peer_id, conn->id);
-	if (type == SXT_FRAME_CONNECT || type == SXT_FRAME_ACCEPT) {
-		sxt_conn_memory(conn, &memory);
-		if (type == SXT_FRAME_CONNECT)
-			sxt_frame_add(&frame, SXT_TLV_TOKEN, attempt->handle.token,
-				      sizeof(attempt->handle.token));
-		for (uint32_t i = 0; i < conn->paths_cnt; i++)
-			sxt_frame_add(&frame, SXT_TLV_PATH, &conn->paths[i].local.path,
-				      sizeof(struct sxt_wire_path));
-		sxt_frame_add(&frame, type == SXT_FRAME_CONNECT ? SXT_TLV_RING : SXT_TLV_RECORDS,
-			      &memory, sizeof(memory));
-		add_candidates(attempt, &frame);
-	}
-	if (type == SXT_FRAME_ACCEPT)
+	if (type == SXT_FRAME_CONNECT) {
+		add_connect(attempt, &frame);
+	} else if (type == SXT_FRAME_ACCEPT) {
+		add_end(attempt, SXT_TLV_RECORDS, &frame);
 		add_others(attempt, &frame);
-	if (type == SXT_FRAME_CONNECT && attempt->resort.to != SXT_RESORT_NAMED) {
-		const uint32_t to = attempt->resort.to;
-
-		sxt_frame_add(&frame, SXT_TLV_RESORT, &to, sizeof(to));
+	} else if (type == SXT_FRAME_UNPROVEN) {
+		add_unproven(attempt, &frame);
 	}
 	attempt->incarnation = conn->side->incarnation;
 	sxt_side_send(conn->side, &frame);

@@ -52,7 +52,8 @@ struct sxt_attempt {
 	bool is_answered;     /* paths and memory are the peer's */
 	bool is_ready;        /* the other end has all it waits for */
 	bool is_retried;      /* the accepting end: paths are those of a further try */
-	uint64_t unproven;    /* the connecting end: paths that fail at the peer, a bit each */
+	uint64_t unproven;    /* paths that fail at the accepting end, a bit each */
+	uint32_t tries;       /* the connecting end: all paths' epochs in its last CONNECT */
 	int refused;          /* negative errno, 0 while not */
 	char refused_text[256];
 	uint32_t peer_id;
@@ -125,16 +126,11 @@ SXT_MUST_CHECK int sxt_attempt_start_conn(struct sxt_attempt *attempt);
 
 /**
  * sxt_attempt_send() - send a frame of the handshake about the end.
- * @attempt: attached to its channel. @type: CONNECT, ACCEPT, READY or PROVEN.
+ * @attempt: attached to its channel. @type: CONNECT, ACCEPT, READY, PROVEN or
+ * UNPROVEN.
  * Thread: holds the watcher's lock.
  */
 void sxt_attempt_send(struct sxt_attempt *attempt, uint16_t type);
-
-/**
- * sxt_attempt_send_unproven() - ask the peer to try paths over other addresses.
- * @attempt: of the accepting end. @failed: which, a bit each. Thread: takes the watcher's lock.
- */
-void sxt_attempt_send_unproven(struct sxt_attempt *attempt, uint64_t failed);
 
 /**
  * sxt_attempts_drop() - give up what is being connected in a context, close its listeners.

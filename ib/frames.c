@@ -186,7 +186,9 @@ static void on_unproven(struct sxt_conn *conn, const struct sxt_frame_facts *fac
 	struct sxt_attempt *attempt = conn->attempt;
 	uint64_t all = conn->paths_cnt < 64 ? (1ull << conn->paths_cnt) - 1 : UINT64_MAX;
 
-	if (attempt == NULL || conn->kind != SXT_CONN_SEND || !facts->has_failed)
+	/* Not what came twice, because the channel broke, and was acted upon. */
+	if (attempt == NULL || conn->kind != SXT_CONN_SEND || !facts->has_failed ||
+	    !facts->has_tries || facts->tries != attempt->tries)
 		return;
 	take_candidates(attempt, facts);
 	take_others(attempt, facts);

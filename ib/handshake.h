@@ -29,6 +29,7 @@ struct sxt_frame_facts {
 	bool has_error;
 	bool has_failed;
 	bool has_resort;
+	bool has_tries;
 	uint8_t process[SXT_UUID_BYTES];
 	uint8_t token[SXT_TOKEN_BYTES];
 	struct sxt_wire_memory ring;
@@ -40,6 +41,7 @@ struct sxt_frame_facts {
 	char release[32]; /* "" when not said */
 	uint64_t failed;  /* a bit per path */
 	uint32_t resort;  /* number of a NIC of ours */
+	uint32_t tries;   /* all paths' epochs together */
 	/* Last, since they are large, and only as many as are counted are ever written. */
 	uint32_t paths_cnt;
 	uint32_t candidates_cnt;

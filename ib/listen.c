@@ -274,6 +274,15 @@ static int accept_take(struct sxt_attempt *attempt)
 	return rc;
 }
 
+/* Which paths do not work, a bit each, or all there is to join with. Under the watcher's lock. */
+static void answer(struct sxt_attempt *attempt, uint64_t failed)
+{
+	attempt->unproven = failed;
+	if (failed != 0)
+		attempt->is_ready = false;
+	sxt_attempt_send(attempt, failed != 0 ? SXT_FRAME_UNPROVEN : SXT_FRAME_ACCEPT);
+}
+
 static int accept_answer(struct sxt_attempt *attempt)
 {
 	struct sxt_watcher *watcher = attempt->ib->watcher;
@@ -282,12 +291,8 @@ static int accept_answer(struct sxt_attempt *attempt)
 
 	if (rc != 0)
 		return rc;
-	if (failed != 0) {
-		sxt_attempt_send_unproven(attempt, failed);
-		return 0;
-	}
 	pthread_mutex_lock(&watcher->lock);
-	sxt_attempt_send(attempt, SXT_FRAME_ACCEPT);
+	answer(attempt, failed);
 	pthread_mutex_unlock(&watcher->lock);
 	return 0;
 }
@@ -334,7 +339,7 @@ static int accept_ready(struct sxt_attempt *attempt)
 	} else if (attempt->side->state == SXT_SIDE_UP &&
 		   attempt->side->incarnation != attempt->incarnation) {
 		/* The channel broke and came back: the frame, or its answer, may be lost. */
-		sxt_attempt_send(attempt, SXT_FRAME_ACCEPT);
+		answer(attempt, attempt->unproven);
 	}
 	pthread_mutex_unlock(&watcher->lock);
 
@@ -373,15 +378,14 @@ static int accept_prove(struct sxt_attempt *attempt)
 		attempt->step -= has_news(attempt) ? 1 : 0;
 		return rc;
 	}
-	if (failed != 0) {
-		sxt_attempt_send_unproven(attempt, failed);
-		attempt->step--;
-		return -EAGAIN;
-	}
 	pthread_mutex_lock(&watcher->lock);
-	sxt_attempt_send(attempt, SXT_FRAME_PROVEN);
+	if (failed != 0)
+		answer(attempt, failed);
+	else
+		sxt_attempt_send(attempt, SXT_FRAME_PROVEN);
 	pthread_mutex_unlock(&watcher->lock);
-	return 0;
+	attempt->step -= failed != 0 ? 1 : 0;
+	return failed != 0 ? -EAGAIN : 0;
 }
 
 static const struct sxt_step accept_steps[] = {

@@ -103,6 +103,7 @@ enum sxt_tlv_type {
 	SXT_TLV_TUNER = 13,     /* reserved: a digest of the tuner's tables; skipped */
 	SXT_TLV_OTHER = 14,     /* struct sxt_wire_candidate of a port outside the NIC */
 	SXT_TLV_RESORT = 15,    /* uint32: NIC of the receiver to use in place of the listener's */
+	SXT_TLV_TRIES = 16,     /* uint32: sum of the epochs in the CONNECT that is answered */
 };
 
 /* Of the lines of SXT_TLV_SETTINGS with a terminator; what is longer is cut. */

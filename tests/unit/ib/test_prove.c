@@ -188,6 +188,26 @@ static void where_nothing_passes_both_ends_are_told(void **state)
 	close_link(&link);
 }
 
+/* The receiver has nothing to answer with but its addresses. */
+static void addresses_that_do_not_fit_are_told_to_both(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	rig_set(&rig.config.ib_hca, "fake_0");
+	rig_set(&rig.config.ib_addr_range, "192.0.2.0/24");
+	assert_int_equal(rig_start(0, true), 0);
+	rig_set(&rig.config.ib_hca, "fake_1");
+	rig_set(&rig.config.ib_addr_range, "fe80::/10");
+	assert_int_equal(rig_start(1, true), 0);
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	poll_through(&link);
+	assert_int_equal(link.connect_rc, -ENETUNREACH);
+	assert_int_equal(link.accept_rc, -ENETUNREACH);
+	assert_true(rig_logged("no address of one side fits one of the other") >= 2);
+	close_link(&link);
+}
+
 /* Only the path that fails is made anew. */
 static void other_paths_stay_as_they_are(void **state)
 {
@@ -366,6 +386,8 @@ int main(void)
 		TEST(a_pair_that_loses_both_ways_is_left),
 		TEST(a_slow_network_gets_a_second_chance),
 		TEST(where_nothing_passes_both_ends_are_told),
+		cmocka_unit_test_setup_teardown(addresses_that_do_not_fit_are_told_to_both, setup,
+						rig_teardown),
 		TEST(other_paths_stay_as_they_are),
 		TEST(no_call_waits_for_a_probe),
 		TWO(another_port_of_the_sender_stands_in),
