@@ -95,9 +95,7 @@ static int connect_offer(struct sxt_attempt *attempt)
 		rc = sxt_attempt_make_conn(attempt, SXT_CONN_SEND,
 					   sxt_conn_paths_cnt(attempt->nic, peer_ports_cnt));
 	if (rc == 0)
-		rc = sxt_resort_return(attempt);
-	if (rc == 0)
-		rc = sxt_prove_gather(attempt);
+		rc = sxt_resort_begin(attempt);
 	if (rc == 0)
 		rc = sxt_prove_offer(attempt);
 	if (rc != 0)

@@ -305,7 +305,7 @@ static int accept_make(struct sxt_attempt *attempt)
 	if (rc == 0)
 		rc = sxt_attempt_make_conn(attempt, SXT_CONN_RECV, attempt->paths_cnt);
 	if (rc == 0)
-		rc = sxt_prove_gather(attempt);
+		rc = sxt_resort_begin(attempt);
 	if (rc != 0)
 		return rc;
 	/* On the channel before joining, so that the peer hears why if that fails. */

@@ -355,7 +355,7 @@ static int look(struct sxt_port *port, struct sxt_place_survey *out)
 	rc = sxt_place_survey(port, out, why);
 	sxt_place_remember(port, rc == 0 ? out : NULL);
 	if (rc != 0)
-		SXT_LOG(SXT_LOG_ERROR, "port %s (port %u) cannot be used: %s", port->label,
+		SXT_LOG(SXT_LOG_WARN, "port %s (port %u) cannot be used: %s", port->label,
 			port->num, why);
 	return rc;
 }

@@ -55,13 +55,6 @@ int sxt_prove_look(struct sxt_attempt *attempt)
 	return attempt->own_cnt != 0 ? 0 : rc;
 }
 
-int sxt_prove_gather(struct sxt_attempt *attempt)
-{
-	int rc = sxt_prove_look(attempt);
-
-	return rc == 0 ? 0 : sxt_attempt_fail(attempt, rc, "finding its address");
-}
-
 /* A peer that names no addresses has those of its paths. */
 static void theirs_complete(struct sxt_attempt *attempt)
 {

@@ -9,15 +9,9 @@
 #include "ib/attempt.h"
 
 /**
- * sxt_prove_gather() - the addresses of our own ports, as they are now.
+ * sxt_prove_look() - the addresses of our own ports, as they are now.
  * @attempt: its own candidates are written. A port without any is left out while another has one.
- * Path: slow. Return: 0 or why not (logged).
- */
-SXT_MUST_CHECK int sxt_prove_gather(struct sxt_attempt *attempt);
-
-/**
- * sxt_prove_look() - as sxt_prove_gather(), where having none does not end the attempt.
- * @attempt: its own candidates are written. Path: slow. Return: 0, or why there are none.
+ * Path: slow. Return: 0, or why there are none (logged); that does not end the attempt.
  */
 SXT_MUST_CHECK int sxt_prove_look(struct sxt_attempt *attempt);
 

@@ -4,6 +4,7 @@
 #include "ib/resort.h"
 
 #include "core/log.h"
+#include "core/status.h"
 #include "ib/attempt.h"
 #include "ib/conn.h"
 #include "ib/pairs.h"
@@ -135,14 +136,14 @@ uint32_t sxt_resort_others(const struct sxt_ib *ib, const struct sxt_nic *nic,
 	return cnt;
 }
 
-/* The connecting end, still on the named NICs. */
+/* The connecting end, not yet moved. */
 static void plan(struct sxt_attempt *attempt)
 {
 	struct sxt_resort *resort = &attempt->resort;
 	struct sxt_wire_candidate others[SXT_OTHERS_MAX];
 	const struct sxt_resort_end from = {
 		.named = attempt->own,
-		.named_cnt = attempt->own_cnt,
+		.named_cnt = attempt->nic == resort->named ? attempt->own_cnt : 0,
 		.others = others,
 		.others_cnt = sxt_resort_others(attempt->ib, resort->named, others),
 	};
@@ -252,12 +253,44 @@ int sxt_resort_follow(struct sxt_attempt *attempt)
 	return rc;
 }
 
-int sxt_resort_return(struct sxt_attempt *attempt)
+/* The first of our other ports that has an address now. */
+static int stand_on_any(struct sxt_attempt *attempt, int rc)
 {
-	memset(&attempt->resort.moves_cnt, 0,
+	struct sxt_wire_candidate others[SXT_OTHERS_MAX];
+	uint32_t cnt = sxt_resort_others(attempt->ib, attempt->resort.named, others);
+
+	for (uint32_t i = 0; i < cnt; i++) {
+		int stand_rc = stand_on(attempt, others[i].place);
+
+		if (stand_rc != 0)
+			return stand_rc;
+		if (sxt_prove_look(attempt) == 0)
+			return 0;
+	}
+	return sxt_attempt_fail(attempt, rc, "finding its address");
+}
+
+int sxt_resort_begin(struct sxt_attempt *attempt)
+{
+	struct sxt_resort *resort = &attempt->resort;
+	struct sxt_wire_candidate others[SXT_OTHERS_MAX];
+	int rc;
+
+	memset(&resort->moves_cnt, 0,
 	       offsetof(struct sxt_resort, plan) - offsetof(struct sxt_resort, moves_cnt));
-	attempt->resort.to = SXT_RESORT_NAMED;
-	return stand_on(attempt, SXT_RESORT_NAMED);
+	resort->to = SXT_RESORT_NAMED;
+	rc = stand_on(attempt, SXT_RESORT_NAMED);
+	if (rc != 0)
+		return rc;
+	rc = sxt_prove_look(attempt);
+	if (rc == 0)
+		return 0;
+	snprintf(resort->tried, sizeof(resort->tried), "%.100s: %s", resort->named->label,
+		 sxt_strerror(rc));
+	/* The accepting end waits for the peer to choose among the others. */
+	if (attempt->listener != NULL && sxt_resort_others(attempt->ib, resort->named, others) > 0)
+		return 0;
+	return stand_on_any(attempt, rc);
 }
 
 void sxt_resort_tell(const struct sxt_attempt *attempt)

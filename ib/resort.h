@@ -50,7 +50,7 @@ struct sxt_resort {
 	uint32_t plan_next; /* in the plan */
 	uint8_t to;         /* the accepting end's NIC; there, of the inbox */
 	uint32_t others_cnt;
-	char tried[160]; /* between the named NICs; "" while on them */
+	char tried[160]; /* between the named NICs, or why one cannot; "" while on them */
 	/* Last, as in the attempt. */
 	struct sxt_resort_plan plan;
 	struct sxt_wire_candidate others[SXT_OTHERS_MAX]; /* the peer's, of the inbox */
@@ -97,10 +97,11 @@ SXT_MUST_CHECK int sxt_resort_move(struct sxt_attempt *attempt);
 SXT_MUST_CHECK int sxt_resort_follow(struct sxt_attempt *attempt);
 
 /**
- * sxt_resort_return() - the connecting end begins anew on the NIC that NCCL named.
- * @attempt: with or without its end. Return: 0 or why not (logged).
+ * sxt_resort_begin() - find the addresses of the NIC that NCCL named; where it has none any more
+ * the connecting end begins on another one, and the accepting end has none to offer.
+ * @attempt: has its end. Path: slow. Return: 0 or why not (logged).
  */
-SXT_MUST_CHECK int sxt_resort_return(struct sxt_attempt *attempt);
+SXT_MUST_CHECK int sxt_resort_begin(struct sxt_attempt *attempt);
 
 /**
  * sxt_resort_tell() - say that other ports than those NCCL named carry a connection.

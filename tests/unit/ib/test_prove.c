@@ -65,13 +65,27 @@ static struct ibv_qp *create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr
 	return fails() ? NULL : sxt_fake_verbs()->create_qp(pd, attr);
 }
 
+static const char *port_down; /* the beginning of its device's name; NULL: none is */
+
+static int query_port(struct ibv_context *context, uint8_t num, struct ibv_port_attr *attr)
+{
+	int rc = sxt_fake_verbs()->query_port(context, num, attr);
+	const char *name = context->device->name;
+
+	if (port_down != NULL && strncmp(name, port_down, strlen(port_down)) == 0)
+		attr->state = IBV_PORT_DOWN;
+	return rc;
+}
+
 static int setup(void **state)
 {
+	port_down = NULL;
 	calls_left = 0;
 	memset(&loss, 0, sizeof(loss));
 	loss.most = 1000;
 	assert_int_equal(rig_setup(state), 0);
 	rig.verbs.modify_qp = modify_qp;
+	rig.verbs.query_port = query_port;
 	return 0;
 }
 
@@ -353,6 +367,52 @@ static void poll_to_an_end(struct rig_link *link)
 	assert_int_not_equal(link->connect_rc, -EAGAIN);
 }
 
+/* The named port of the sender went down after the start. */
+static void a_sender_whose_port_is_down_begins_elsewhere(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	port_down = "fake_0";
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	poll_through(&link);
+	expect_ports(&link, "fake_1", "fake_1");
+	assert_int_equal(rig_logged("NIC fake_0, peer "), 1);
+	assert_int_equal(rig_logged("(fake_0: Network is down), so port fake_1 here and fake_1 "
+				    "there carry the connection"),
+			 1);
+	rig_move_message(&link);
+	close_link(&link);
+}
+
+static void a_receiver_whose_port_is_down_is_met_elsewhere(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	port_down = "fake_1";
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	poll_through(&link);
+	expect_ports(&link, "fake_0", "fake_0");
+	assert_int_equal(rig_logged("(fake_1: Network is down), so port fake_0 here"), 1);
+	rig_move_message(&link);
+	close_link(&link);
+}
+
+static void without_any_port_up_there_is_no_connection(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	port_down = "fake_";
+	rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+	rig_poll(&link);
+	while (link.connect_rc == -EAGAIN)
+		rig_poll(&link);
+	assert_int_equal(link.connect_rc, -ENETDOWN);
+	close_link(&link);
+}
+
 /* The failure of a call that a move makes ends both ends, and leaves nothing behind. */
 static void a_call_that_fails_ends_the_attempt(void **state)
 {
@@ -394,6 +454,9 @@ int main(void)
 		TWO(another_port_of_the_receiver_stands_in),
 		TWO(the_named_ports_have_the_last_word),
 		TWO(where_no_port_is_of_use_all_is_told),
+		TWO(a_sender_whose_port_is_down_begins_elsewhere),
+		TWO(a_receiver_whose_port_is_down_is_met_elsewhere),
+		TWO(without_any_port_up_there_is_no_connection),
 		TWO(a_call_that_fails_ends_the_attempt),
 	};
 #undef TEST
