@@ -207,13 +207,24 @@ static uint8_t family_of(const struct sxt_gid *gid)
 	return sxt_gid_is_ipv4(gid->raw) ? 4 : 6;
 }
 
+static bool is_local(const struct sxt_gid *gid)
+{
+	return sxt_gid_class_of(gid->raw) >= SXT_GID_IPV4_LOCAL;
+}
+
+/* To NCCL a link-local address is none of any family. */
+static bool is_of_family(const struct sxt_gid *gid, uint8_t family)
+{
+	return family_of(gid) == family && !is_local(gid);
+}
+
 static uint64_t key_of(const struct sxt_gid *gid, const struct sxt_gid_wishes *wishes)
 {
 	uint64_t key = gid->index;
 
 	if (wishes->version != 0 && version_of(gid) != wishes->version)
 		key |= KEY_NO_VERSION;
-	if (wishes->family != 0 && family_of(gid) != wishes->family)
+	if (wishes->family != 0 && !is_of_family(gid, wishes->family))
 		key |= KEY_NO_FAMILY;
 	if (version_of(gid) == 1)
 		key |= 2ull << KEY_VERSION_BITS;
@@ -291,6 +302,7 @@ static int compare(const void *left, const void *right)
 struct summary {
 	uint32_t candidates_cnt;
 	uint32_t local_cnt;
+	uint32_t routed_cnt; /* that a router forwards */
 	uint32_t v1_cnt;
 	uint32_t version_cnt; /* that meet the wish */
 	uint32_t family_cnt;
@@ -306,10 +318,11 @@ static void count(const struct sxt_gid *gid, const struct sxt_gid_wishes *wishes
 	if (rank->key >= KEY_PASSED_OVER)
 		return;
 	sum->candidates_cnt++;
-	sum->local_cnt += sxt_gid_class_of(gid->raw) >= SXT_GID_IPV4_LOCAL;
+	sum->local_cnt += is_local(gid);
+	sum->routed_cnt += !is_local(gid) && version_of(gid) == 2;
 	sum->v1_cnt += version_of(gid) == 1;
 	sum->version_cnt += version_of(gid) == wishes->version;
-	sum->family_cnt += family_of(gid) == wishes->family;
+	sum->family_cnt += is_of_family(gid, wishes->family);
 }
 
 static uint32_t notes_of(const struct summary *sum, const struct sxt_gid_wishes *wishes)
@@ -325,7 +338,9 @@ static uint32_t notes_of(const struct summary *sum, const struct sxt_gid_wishes 
 		notes |= SXT_GID_NOTE_NO_FAMILY;
 	if (wishes->version != 0 && sum->version_cnt == 0)
 		notes |= SXT_GID_NOTE_NO_VERSION;
-	if (sum->local_cnt == sum->candidates_cnt)
+	/* Beside link-local ones there may be others of RoCE v1. */
+	if (sum->local_cnt == sum->candidates_cnt ||
+	    (sum->routed_cnt == 0 && sum->v1_cnt < sum->candidates_cnt))
 		notes |= SXT_GID_NOTE_LINK_LOCAL;
 	if (sum->v1_cnt == sum->candidates_cnt && wishes->version == 0)
 		notes |= SXT_GID_NOTE_V1_ONLY;

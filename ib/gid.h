@@ -57,7 +57,7 @@ struct sxt_gid_wishes {
 	struct sxt_gid_range range; /* NCCL_IB_ADDR_RANGE */
 	int32_t index;              /* NCCL_IB_GID_INDEX; -1 not set */
 	uint32_t flid_index;        /* NCCL_IB_ROUTABLE_FLID_GID_INDEX, InfiniBand only */
-	uint8_t family;             /* NCCL_IB_ADDR_FAMILY: 4, 6 or 0 */
+	uint8_t family;             /* NCCL_IB_ADDR_FAMILY: 4, 6 or 0; no link-local one meets it */
 	uint8_t version;            /* NCCL_IB_ROCE_VERSION_NUM: 1, 2 or 0 */
 };
 
@@ -93,7 +93,7 @@ enum sxt_gid_note {
 	SXT_GID_NOTE_NO_RANGE = 1u << 5,      /* no address in the range: no candidate */
 	SXT_GID_NOTE_NO_FAMILY = 1u << 6,     /* no candidate of the family */
 	SXT_GID_NOTE_NO_VERSION = 1u << 7,    /* no candidate of the version */
-	SXT_GID_NOTE_LINK_LOCAL = 1u << 8,    /* nothing but link-local addresses */
+	SXT_GID_NOTE_LINK_LOCAL = 1u << 8,    /* nothing of RoCE v2 but link-local addresses */
 	SXT_GID_NOTE_V1_ONLY = 1u << 9,       /* nothing but RoCE v1 */
 	SXT_GID_NOTE_ALL_FOREIGN = 1u << 10,  /* addresses, but all in other namespaces */
 	SXT_GID_NOTE_FLID_BEYOND = 1u << 11,  /* the routable index is past the table's end */

@@ -235,8 +235,8 @@ void sxt_gid_note_text(enum sxt_gid_note note, const struct sxt_gid_table *table
 		break;
 	case SXT_GID_NOTE_LINK_LOCAL:
 		snprintf(out, out_bytes,
-			 "link-local only: its GIDs reach no further than this segment; give "
-			 "its interface an IP address; the table: %s",
+			 "link-local only: none of its GIDs reaches further than this segment; "
+			 "give its interface an IP address; the table: %s",
 			 all);
 		break;
 	case SXT_GID_NOTE_V1_ONLY:

@@ -290,7 +290,7 @@ static void without_one_link_local_is_taken_with_a_warning(void **state)
 	(void)state;
 	add_gid(IBV_GID_TYPE_ROCE_V1, link_local);
 	add_gid(IBV_GID_TYPE_ROCE_V2, link_local);
-	expect_gid(1, "1 port fake_0: link-local only: its GIDs reach no further");
+	expect_gid(1, "1 port fake_0: link-local only: none of its GIDs reaches further");
 }
 
 static void the_index_that_is_set_is_taken(void **state)
