@@ -5,6 +5,7 @@
 
 #include "core/log.h"
 #include "core/status.h"
+#include "core/sysfs.h"
 #include "ib/device.h"
 #include "ib/hca.h"
 #include "ib/place.h"
@@ -394,6 +395,34 @@ static int list_all(struct listing *listing, struct ibv_device **list, int cnt)
 	return rc;
 }
 
+/* The library lists none: what the kernel has tells why. */
+static void tell_no_hca(const char *root)
+{
+	struct sxt_names hcas = {0};
+	struct sxt_names verbs = {0};
+
+	sxt_ignore(sxt_sysfs_list(root, "/sys/class/infiniband", &hcas));
+	sxt_ignore(sxt_sysfs_list(root, "/sys/class/infiniband_verbs", &verbs));
+	if (hcas.cnt == 0)
+		SXT_LOG(SXT_LOG_ERROR,
+			"there is no HCA: /sys/class/infiniband has none; load the driver of the "
+			"card (such as mlx5_ib, bnxt_re, irdma), or give this container the host's "
+			"/sys and an HCA (`rdma system`)");
+	else if (verbs.cnt == 0)
+		SXT_LOG(SXT_LOG_ERROR,
+			"there is no HCA that programs can use: the kernel has %s%s, and "
+			"/sys/class/infiniband_verbs none: modprobe ib_uverbs",
+			hcas.list[0], hcas.cnt > 1 ? " and more" : "");
+	else
+		SXT_LOG(SXT_LOG_ERROR,
+			"there is no HCA that libibverbs knows: the kernel has %s%s; install the "
+			"provider of its driver in this image (Debian and Ubuntu: "
+			"ibverbs-providers, RHEL: libibverbs, SUSE: libibverbs and libmlx5)",
+			hcas.list[0], hcas.cnt > 1 ? " and more" : "");
+	sxt_names_fini(&hcas);
+	sxt_names_fini(&verbs);
+}
+
 int sxt_ports_open(struct sxt_ib *ib)
 {
 	struct listing listing = {.ib = ib};
@@ -409,9 +438,7 @@ int sxt_ports_open(struct sxt_ib *ib)
 		return -ENODEV;
 	}
 	if (cnt == 0) {
-		SXT_LOG(SXT_LOG_ERROR,
-			"there is no HCA: libibverbs lists none; check `ibv_devinfo`, that the "
-			"driver is loaded and that ibverbs-providers is installed");
+		tell_no_hca(ib->config->sysroot);
 		rc = -ENODEV;
 	} else {
 		rc = list_all(&listing, list, cnt);
