@@ -104,7 +104,7 @@ static uint32_t hash_options(const struct bench_options *o)
 		(uint64_t)o->checks,
 		(uint64_t)o->use.comms,
 		(uint64_t)o->use.oob,
-		(uint64_t)o->reconnect,
+		(uint64_t)(o->reconnect != NULL),
 	};
 	uint32_t hash = 2166136261u;
 
@@ -291,6 +291,27 @@ static bool next_size(const struct bench_options *o, size_t *bytes)
 	return true;
 }
 
+/* The command is over before anybody connects. */
+static int reconnect(struct bench_rank *rank)
+{
+	const char *command = rank->options->reconnect;
+	int status;
+
+	if (sxt_drv_session_disconnect(&rank->session) != 0)
+		return -EIO;
+	if (rank->place->rank == 0 && command[0] != '\0') {
+		sxt_drv_session_doing(&rank->session, "running the command of --reconnect");
+		status = system(command);
+		if (status != 0)
+			return sxt_drv_run_fail(&rank->session.run, SXT_EXIT_BROKEN,
+						"--reconnect: `%s` failed (wait status 0x%x)",
+						command, status);
+	}
+	if (sxt_drv_run_barrier(&rank->session.run) != 0)
+		return -EIO;
+	return sxt_drv_session_reconnect(&rank->session);
+}
+
 static int measure_all(struct bench_rank *rank)
 {
 	const struct bench_options *o = rank->options;
@@ -318,8 +339,8 @@ static int measure_all(struct bench_rank *rank)
 		whole = bytes / unit * unit;
 		rc = measure_size(rank, whole, &pattern, outcomes);
 		more = rc == 0 && next_size(o, &bytes);
-		if (more && o->reconnect)
-			rc = sxt_drv_session_reconnect(&rank->session);
+		if (more && o->reconnect != NULL)
+			rc = reconnect(rank);
 	} while (rc == 0 && more);
 	clear_progress(rank);
 	free(outcomes);

@@ -21,7 +21,7 @@ struct bench_options {
 	int iterations;
 	int warmups;
 	int checks;
-	bool reconnect;         /* between sizes */
+	const char *reconnect;  /* between sizes: a command or "" before; NULL: no */
 	struct sxt_drv_use use; /* but for local_rank */
 	int ranks;              /* 0: a launcher's environment */
 	int hosts;

@@ -69,8 +69,8 @@ static const struct argp_option option_list[] = {
 	{"comms", KEY_COMMS, "N", 0, "Communicators in each rank, all at once (1)", 3},
 	{"oob", KEY_OOB, NULL, 0,
 	 "A further thread talks beside the data, as with NCCL_OOB_NET_ENABLE", 3},
-	{"reconnect", KEY_RECONNECT, NULL, 0,
-	 "Close all connections between sizes and make them anew", 3},
+	{"reconnect", KEY_RECONNECT, "COMMAND", OPTION_ARG_OPTIONAL,
+	 "Between sizes close all connections, run COMMAND once, connect anew", 3},
 	{"dev", KEY_DEV, "DEV", 0, "Its device, by index or name (local rank, round robin)", 3},
 	{"ranks", KEY_RANKS, "N", 0, "Start N ranks on this machine (else a launcher's variables)",
 	 3},
@@ -274,7 +274,7 @@ static error_t parse_use(int key, char *arg, struct argp_state *state)
 		o->use.oob = true;
 		return 0;
 	case KEY_RECONNECT:
-		o->reconnect = true;
+		o->reconnect = arg != NULL ? arg : "";
 		return 0;
 	default:
 		return parse_work(key, arg, state);

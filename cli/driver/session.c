@@ -377,7 +377,7 @@ static int connect_comms(struct sxt_drv_session *session)
 	return run_jobs(session, "connecting", &jobs);
 }
 
-static int make_conns(struct sxt_drv_session *session)
+int sxt_drv_session_reconnect(struct sxt_drv_session *session)
 {
 	if (serve_conns(session, "listening", sxt_drv_conns_listen) != 0 ||
 	    connect_comms(session) != 0)
@@ -394,16 +394,14 @@ int sxt_drv_session_connect(struct sxt_drv_session *session, const struct sxt_dr
 					"--group %d: device %s takes groups of up to %d (maxRecvs)",
 					spec->group, session->props.name, session->props.max_recvs);
 	if (start_comms(session, spec) != 0 || (session->use.oob && connect_oob(session) != 0) ||
-	    make_conns(session) != 0)
+	    sxt_drv_session_reconnect(session) != 0)
 		return -EIO;
 	return 0;
 }
 
-int sxt_drv_session_reconnect(struct sxt_drv_session *session)
+int sxt_drv_session_disconnect(struct sxt_drv_session *session)
 {
-	if (serve_conns(session, "closing connections", sxt_drv_conns_close) != 0)
-		return -EIO;
-	return make_conns(session);
+	return serve_conns(session, "closing connections", sxt_drv_conns_close);
 }
 
 int sxt_drv_session_work(struct sxt_drv_session *session, size_t bytes, int iterations,

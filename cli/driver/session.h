@@ -55,9 +55,15 @@ SXT_MUST_CHECK int sxt_drv_session_connect(struct sxt_drv_session *session,
 					   const struct sxt_drv_bench_spec *spec);
 
 /**
- * sxt_drv_session_reconnect() - close every connection and make it again, with new memory.
- * @session: connected, without work. All ranks must do so. Thread: main.
+ * sxt_drv_session_disconnect() - close every connection, all ranks at the same time.
+ * @session: connected, without work. Thread: main.
  * Return: 0, or -EIO with the failure noted; sxt_drv_session_close() is due either way.
+ */
+SXT_MUST_CHECK int sxt_drv_session_disconnect(struct sxt_drv_session *session);
+
+/**
+ * sxt_drv_session_reconnect() - make them again after sxt_drv_session_disconnect().
+ * @session: of all ranks. Thread: main. Return: as sxt_drv_session_disconnect().
  */
 SXT_MUST_CHECK int sxt_drv_session_reconnect(struct sxt_drv_session *session);
 
