@@ -54,18 +54,21 @@ static void add(struct sxt_resort_plan *plan, const struct sxt_resort_end *from,
 	};
 }
 
-/* The named NIC of either end with the others of the other one, in turn; then others with others.
+/*
+ * The named NIC of either end with the others of the other one, in turn; then others with others,
+ * which have half of the moves at least, in case both named ones are of no use.
  */
 static void add_all(struct sxt_resort_plan *plan, const struct sxt_resort_end *from,
 		    const struct sxt_resort_end *to, bool is_near, uint32_t most)
 {
 	uint32_t longest = from->others_cnt > to->others_cnt ? from->others_cnt : to->others_cnt;
+	uint32_t half = plan->moves_cnt + most / 2;
 	uint32_t end = plan->moves_cnt + most;
 
-	for (uint32_t k = 1; k <= longest && plan->moves_cnt < end; k++) {
+	for (uint32_t k = 1; k <= longest && plan->moves_cnt < half; k++) {
 		if (k <= to->others_cnt && belongs(from, 0, to, k, is_near))
 			add(plan, from, 0, to, k);
-		if (k <= from->others_cnt && plan->moves_cnt < end &&
+		if (k <= from->others_cnt && plan->moves_cnt < half &&
 		    belongs(from, k, to, 0, is_near))
 			add(plan, from, k, to, 0);
 	}

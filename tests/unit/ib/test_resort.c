@@ -145,6 +145,7 @@ static void many_ports_are_no_trouble(void **state)
 	sxt_resort_plan_make(&both, &both, &plan);
 	assert_int_equal(plan.near_cnt, SXT_RESORT_NEAR_MAX);
 	assert_int_equal(plan.moves_cnt, SXT_RESORT_MOVES_MAX);
+	expect(&plan, SXT_RESORT_NEAR_MAX / 2, 1, 1);
 	for (uint32_t i = 0; i < plan.moves_cnt; i++) {
 		for (uint32_t k = 0; k < i; k++)
 			assert_true(plan.moves[i].from != plan.moves[k].from ||
