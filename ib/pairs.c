@@ -139,37 +139,31 @@ bool sxt_pairs_near(const struct sxt_pair_ends *ends)
 	return false;
 }
 
-/* The same two addresses at another RoCE version. */
-static bool is_same(const struct sxt_pair_ends *ends, uint64_t key, uint64_t other)
-{
-	return other != 0 &&
-	       memcmp(ends->from[key >> 8 & 0xffu].gid, ends->from[other >> 8 & 0xffu].gid, 16) ==
-		       0 &&
-	       memcmp(ends->to[key & 0xffu].gid, ends->to[other & 0xffu].gid, 16) == 0;
-}
-
 void sxt_pairs_text(const struct sxt_pair_ends *ends, uint32_t path, char *out, size_t out_bytes)
 {
-	uint64_t before = 0;
+	uint64_t key = 0;
 	size_t used = 0;
-	uint64_t key;
 
 	out[0] = '\0';
-	for (; (key = next_key(ends, path, before)) != 0; before = key) {
+	while ((key = next_key(ends, path, key)) != 0) {
+		char piece[144];
 		char from[64];
 		char to[64];
-		int put;
+		size_t len;
 
-		if (is_same(ends, key, before))
-			continue;
 		sxt_gid_text(ends->from[key >> 8 & 0xffu].gid, from, sizeof(from));
 		sxt_gid_text(ends->to[key & 0xffu].gid, to, sizeof(to));
-		put = snprintf(out + used, out_bytes - used, "%s%s -> %s", used != 0 ? ", " : "",
-			       from, to);
-		if (put < 0 || used + (size_t)put >= out_bytes) {
-			snprintf(out + used, out_bytes - used, ", ...");
+		len = (size_t)snprintf(piece, sizeof(piece), "%s -> %s, ", from, to);
+		/* The same at another RoCE version. */
+		if (strstr(out, piece) != NULL)
+			continue;
+		if (used + len + sizeof("...") > out_bytes) {
+			snprintf(out + used, out_bytes - used, "...");
 			return;
 		}
-		used += (size_t)put;
+		memcpy(out + used, piece, len + 1);
+		used += len;
 	}
+	if (used > 0)
+		out[used - strlen(", ")] = '\0';
 }

@@ -70,8 +70,10 @@ static void the_best_addresses_come_first(void **state)
 	expect(&all, 0, 4, 0, 0);
 	assert_int_equal(sxt_pair_of(&all, 0, 1, &pair), 0);
 	assert_int_equal(pair.patience_ns, 200 * SXT_NS_PER_MS);
+	assert_false(pair.is_again);
 	assert_int_equal(sxt_pair_of(&all, 0, 6, &pair), 0);
 	assert_int_equal(pair.patience_ns, 2 * SXT_NS_PER_SEC);
+	assert_true(pair.is_again);
 	assert_int_equal(sxt_pair_of(&all, 0, 7, &pair), -ENETUNREACH);
 	assert_int_equal(sxt_pair_of(&all, 0, UINT32_MAX, &pair), -ENETUNREACH);
 }
@@ -91,6 +93,21 @@ static void one_subnet_comes_before_the_preferred_port_of_the_peer(void **state)
 	expect(&all, 1, 1, 1, 0);
 	expect(&all, 1, 2, 1, 1);
 	expect(&all, 2, 1, 0, 1);
+}
+
+static void a_common_subnet_is_one_of_any_ports(void **state)
+{
+	const struct sxt_wire_candidate from[] = {roce(0, "10.0.0.1", 2, 24),
+						  roce(1, "fe80::1", 2, 64)};
+	struct sxt_wire_candidate to[] = {roce(0, "10.0.1.2", 2, 24), roce(1, "fe80::2", 2, 64)};
+	const struct sxt_pair_ends all = ends(from, 2, 2, to, 2, 2);
+
+	(void)state;
+	assert_false(sxt_pairs_near(&all));
+	to[1] = roce(1, "10.0.0.9", 1, 24);
+	assert_false(sxt_pairs_near(&all));
+	to[1] = roce(1, "10.0.0.9", 2, 24);
+	assert_true(sxt_pairs_near(&all));
 }
 
 static void short_prefixes_count(void **state)
@@ -163,10 +180,12 @@ static void what_does_not_fit_is_never_tried(void **state)
 static void what_was_tried_is_told(void **state)
 {
 	const struct sxt_wire_candidate from[] = {roce(0, "10.0.0.1", 2, 24),
-						  roce(0, "fe80::1", 2, 64)};
+						  roce(0, "fe80::1", 2, 64),
+						  roce(0, "10.0.0.1", 1, 24)};
 	const struct sxt_wire_candidate to[] = {roce(0, "10.0.7.2", 2, 24),
-						roce(0, "fe80::2", 2, 64)};
-	const struct sxt_pair_ends all = ends(from, 2, 1, to, 2, 1);
+						roce(0, "fe80::2", 2, 64),
+						roce(0, "10.0.7.2", 1, 24)};
+	const struct sxt_pair_ends all = ends(from, 3, 1, to, 3, 1);
 	char text[64];
 
 	(void)state;
@@ -174,6 +193,8 @@ static void what_was_tried_is_told(void **state)
 	assert_string_equal(text, "10.0.0.1 -> 10.0.7.2, fe80::1 -> fe80::2");
 	sxt_pairs_text(&all, 0, text, 40);
 	assert_string_equal(text, "10.0.0.1 -> 10.0.7.2, ...");
+	sxt_pairs_text(&all, 0, text, 20);
+	assert_string_equal(text, "...");
 }
 
 /* As many as a frame carries: every pair has its turn once, in bounds. */
@@ -210,6 +231,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_best_addresses_come_first),
 		cmocka_unit_test(one_subnet_comes_before_the_preferred_port_of_the_peer),
+		cmocka_unit_test(a_common_subnet_is_one_of_any_ports),
 		cmocka_unit_test(short_prefixes_count),
 		cmocka_unit_test(unequal_port_counts_spread),
 		cmocka_unit_test(a_port_without_a_fitting_address_is_skipped),
