@@ -12,6 +12,8 @@ PATTERNS = (
 )
 # A page named by a path, and the target of a Markdown link, have to be in the tree.
 _PAGE = re.compile(r"(?<![\w/.])(?:\.\./)+[\w./-]*\.md\b")
+# A test that a page cites, and where tests are.
+_CITED = re.compile(r"`(test_\w+)\.(\w{4,})`")
 _LINK = re.compile(r"\]\(([^)\s#:]+)(?:#[^)]*)?\)")
 # The rules have to name what they forbid.
 EXEMPT = ("tests/lint/text.py", "LICENSE")
@@ -29,12 +31,22 @@ def check_targets(root, path, text):
     return sorted(found)
 
 
-def check(root, path):
+def check_cited(root, path, text, tests):
+    """`test_choice.a_port_is_told`: a function of that name in a test_choice.c."""
+    for match in _CITED.finditer(text):
+        files = tests.get(match.group(1) + ".c", ())
+        if not any(match.group(2) + "(" in source.read(root, file) for file in files):
+            yield path, source.line_of(text, match.start()), f"{match.group()}: no such test"
+
+
+def check(root, path, tests):
     text = source.read(root, path)
     found = [(path, source.line_of(text, match.start()), f"`{match.group().strip()}`: {instead}")
              for pattern, instead in PATTERNS for match in pattern.finditer(text)]
     if text != "" and not text.endswith("\n"):
         found.append((path, text.count("\n") + 1, "no newline at the end of the file"))
+    if path.endswith(".md"):
+        found += check_cited(root, path, text, tests)
     return found + check_targets(root, path, text)
 
 
@@ -48,7 +60,10 @@ def main():
     paths = [path for path in source.files(args.root)
              if path not in EXEMPT and not path.startswith("tests/fuzz/corpus/")
              and is_text(args.root, path)]
-    found = [row for path in paths for row in check(args.root, path)]
+    tests = {}
+    for path in source.files(args.root, (".c",)):
+        tests.setdefault(os.path.basename(path), []).append(path)
+    found = [row for path in paths for row in check(args.root, path, tests)]
     source.finish(found, len(paths))
 
 

@@ -385,7 +385,6 @@ static void infiniband_is_addressed_by_lid_and_through_routers_by_gid(void **sta
 	sxt_qp_destroy(port, qp);
 	/* A routable LID (bytes 4 and 5) says nothing about the subnet. */
 	peer.gid[0] = 0xfe;
-	peer.mtu = IBV_MTU_2048;
 	peer.gid[4] = 0x09;
 	peer.gid[5] = 0x02;
 	assert_int_equal(sxt_qp_create(port, &spec, &qp), 0);
@@ -393,17 +392,41 @@ static void infiniband_is_addressed_by_lid_and_through_routers_by_gid(void **sta
 	assert_int_equal(seen.rtr.ah_attr.is_global, 0);
 	assert_int_equal(seen.rtr.ah_attr.dlid, 9);
 	sxt_qp_destroy(port, qp);
-	assert_int_equal(seen.rtr.path_mtu, IBV_MTU_2048);
-	assert_int_equal(rig_logged("1 port fake_0 has MTU 4096 and somebody 2048: connections "
-				    "between them use 2048"),
-			 1);
 	peer.gid[7] = 2;
-	peer.mtu = IBV_MTU_4096;
 	assert_int_equal(sxt_qp_create(port, &spec, &qp), 0);
 	assert_int_equal(sxt_qp_join(port, qp, &route), 0);
 	assert_int_equal(seen.rtr.ah_attr.is_global, 1);
 	assert_int_equal(seen.rtr.ah_attr.dlid, 0x902);
 	sxt_qp_destroy(port, qp);
+	assert_int_equal(rig.verbs.destroy_cq(spec.cq), 0);
+}
+
+/* The smaller one, for this connection and no other; told once. */
+static void an_mtu_is_agreed_for_each_connection(void **state)
+{
+	static const enum ibv_mtu mtus[] = {IBV_MTU_1024, IBV_MTU_4096, IBV_MTU_1024, IBV_MTU_512};
+	struct sxt_qp_spec spec = {.cq = make_cq(), .send_depth = 8, .recv_depth = 8};
+	struct sxt_wire_path peer = {.qpn = 5, .link_layer = 2, .gid_type = 2};
+	struct sxt_port_place place;
+	struct sxt_qp_route route = {.local = &place, .peer = &peer, .peer_name = "somebody"};
+
+	(void)state;
+	assert_int_equal(rig_locate(port, &place), 0);
+	assert_int_equal(place.path.mtu, IBV_MTU_4096);
+	for (size_t i = 0; i < SXT_ARRAY_LEN(mtus); i++) {
+		struct ibv_qp *qp = NULL;
+
+		peer.mtu = (uint8_t)mtus[i];
+		assert_int_equal(sxt_qp_create(port, &spec, &qp), 0);
+		assert_int_equal(sxt_qp_join(port, qp, &route), 0);
+		assert_int_equal(seen.rtr.path_mtu, mtus[i]);
+		sxt_qp_destroy(port, qp);
+	}
+	assert_int_equal(rig_logged("1 port fake_0 has MTU 4096 and somebody 1024: connections "
+				    "between them use 1024; give both ends' interfaces the same "
+				    "MTU\n"),
+			 1);
+	assert_int_equal(rig_logged("1 port fake_0 has MTU 4096 and somebody 512:"), 1);
 	assert_int_equal(rig.verbs.destroy_cq(spec.cq), 0);
 }
 
@@ -677,6 +700,7 @@ int main(void)
 		OBJECT_TEST(settings_reach_the_queue_pair),
 		OBJECT_TEST(an_address_that_moves_while_connecting_is_found_again),
 		OBJECT_TEST(infiniband_is_addressed_by_lid_and_through_routers_by_gid),
+		OBJECT_TEST(an_mtu_is_agreed_for_each_connection),
 		OBJECT_TEST(a_refused_join_says_what_it_may_mean),
 		OBJECT_TEST(a_cq_admits_until_it_is_full),
 		OBJECT_TEST(a_private_cq_is_just_large_enough),
