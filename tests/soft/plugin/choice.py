@@ -46,6 +46,10 @@ CASES = {
         # Between its 14 sizes the driver connects anew.
         r"(?s)(port mlx5_0: GID moved from index [03] to [03] \(same address 10\.0\.1\..*){13}"], [
         r"(?s)(GID moved.*){14}", r"is left out", r"its address was"]),
+    "renamed_gids": (None, 2, {}, [
+        r"WARN port mlx5_0: its address was 10\.0\.1\.[12] \(RoCE v2\), new connections use GID "
+        r"index 3 10\.9\.9\.1[01] \(RoCE v2\)"], [
+        r"(?s)(its address was.*){2}", r"is left out", r"GID moved", r" ERROR "]),
     "triangle": ("triangle", 3, {}, [MOVED], LOST),
     "dropping_port": ("dropping_port", 2, {}, [MOVED, r"INFO connect to .* no packet passes from"],
                       LOST),
@@ -61,6 +65,8 @@ CASES = {
 BENCH = {
     "moving_gids": ["--reconnect=for host in a b; do {sextant} soft set $host/mlx5_0:1 gid=3 to=0 "
                     ">/dev/null || exit; done"],
+    "renamed_gids": ["--reconnect=for host in a b; do {sextant} soft set $host/mlx5_0:1 gid=3 "
+                     "to=::ffff:a09:90$host >/dev/null || exit; done"],
     "rails_crossed": ["--ranks", "8", "--pattern", "alltoall"],
     "rails_merged": ["--ports", "4"],
     "four_by_three_crossed": ["--ranks", "8", "--pattern", "alltoall"],

@@ -170,6 +170,34 @@ static void ports_are_found_by_gid_and_by_lid(void **state)
 	sxt_soft_state_close(mine);
 }
 
+static void a_changed_gid_table_is_everybodys_at_once(void **state)
+{
+	struct sxt_soft_gid gids[SXT_SOFT_GIDS_MAX];
+	struct sxt_soft_state *one;
+	struct sxt_soft_state *other;
+
+	(void)state;
+	assert_int_equal(sxt_soft_state_open(dir, &one), 0);
+	assert_int_equal(sxt_soft_state_open(dir, &other), 0);
+	sxt_soft_gids_read(&one->fabric->ports[0], gids);
+	/* Both tables take their turns; what is not changed is carried over. */
+	for (uint8_t byte = 8; byte < 12; byte++) {
+		const uint8_t before[16] = {[15] = (uint8_t)(byte - 1)};
+
+		gids[1].raw[15] = byte;
+		sxt_soft_gids_write(&one->fabric->ports[0], gids);
+		memset(gids, 0xff, sizeof(gids));
+		sxt_soft_gids_read(&other->fabric->ports[0], gids);
+		assert_int_equal(gids[1].raw[15], byte);
+		assert_true(sxt_soft_gid_is_empty(&gids[0]));
+		assert_false(sxt_soft_gid_is_empty(&gids[1]));
+		assert_int_equal(sxt_soft_port_by_gid(other->fabric, gids[1].raw), 0);
+		assert_int_equal(sxt_soft_port_by_gid(other->fabric, before), -ENOENT);
+	}
+	sxt_soft_state_close(other);
+	sxt_soft_state_close(one);
+}
+
 static void a_mapped_file_is_one_memory_for_all(void **state)
 {
 	struct sxt_soft_state *one;
@@ -256,6 +284,7 @@ int main(void)
 		STATE_TEST(unknown_hosts_and_folders_are_refused),
 		STATE_TEST(a_state_of_another_version_or_length_is_refused),
 		STATE_TEST(ports_are_found_by_gid_and_by_lid),
+		STATE_TEST(a_changed_gid_table_is_everybodys_at_once),
 		STATE_TEST(a_mapped_file_is_one_memory_for_all),
 		STATE_TEST(a_fault_is_taken_as_often_as_it_was_armed),
 		STATE_TEST(an_event_reaches_every_context_of_its_hca),
