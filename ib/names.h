@@ -1,5 +1,5 @@
 /*
- * names.h - NCCL's lists of device and interface names: [^][=]name[:port],name[:port]...
+ * names.h - NCCL's lists of interface names: [^][=]name,name...
  */
 #ifndef SXT_IB_NAMES_H
 #define SXT_IB_NAMES_H
@@ -11,10 +11,9 @@
 /**
  * sxt_names_match() - is a name picked by a list?
  * @list: `^` in front picks what is not listed, `=` whole names instead of beginnings; either
- * order. An empty list picks everything. A port behind a name narrows it; empty names are skipped.
- * @name: of a device or interface. @port: its port, or -1 where there is none.
- * Thread: any. Return: true if it is picked.
+ * order. An empty list picks everything; empty names are skipped.
+ * @name: of an interface. Thread: any. Return: true if it is picked.
  */
-bool sxt_names_match(const char *list, const char *name, int port);
+bool sxt_names_match(const char *list, const char *name);
 
 #endif

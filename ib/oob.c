@@ -56,7 +56,7 @@ static bool is_usable(const struct ifaddrs *entry, int family)
 static const struct ifaddrs *find(const struct ifaddrs *list, int family, const char *names)
 {
 	for (; list != NULL; list = list->ifa_next) {
-		if (is_usable(list, family) && sxt_names_match(names, list->ifa_name, -1))
+		if (is_usable(list, family) && sxt_names_match(names, list->ifa_name))
 			return list;
 	}
 	return NULL;

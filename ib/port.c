@@ -463,8 +463,8 @@ void sxt_port_look_late(struct sxt_device *device, unsigned int num)
 	sxt_port_gids_fini(&found.gids);
 	device->late[num / 8] &= (uint8_t) ~(1u << num % 8);
 	SXT_LOG(SXT_LOG_WARN,
-		"port %s:%u can be used now, but not by this job, which found it unusable at start "
-		"and got its devices then: start the job again to use it",
+		"port %s:%u can be used now, but not by this job: it could not when the job began, "
+		"and NCCL asks for devices once; start the job again to use it",
 		device->name, num);
 }
 

@@ -71,8 +71,8 @@ static void a_port_is_looked_at_again_after_events(void **state)
 static void a_port_that_comes_up_late_is_told_once(void **state)
 {
 	static const char late[] =
-		"1 port mlx5_1:1 can be used now, but not by this job, which found it unusable at "
-		"start and got its devices then: start the job again to use it\n";
+		"1 port mlx5_1:1 can be used now, but not by this job: it could not when the job "
+		"began, and NCCL asks for devices once; start the job again to use it\n";
 	(void)state;
 	machine_add("mlx5_0");
 	machine_add("mlx5_1")->state = IBV_PORT_DOWN;
