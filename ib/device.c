@@ -6,7 +6,7 @@
 #include "core/log.h"
 #include "core/status.h"
 #include "core/sysfs.h"
-#include "ib/host.h"
+#include "ib/explain.h"
 #include "ib/process.h"
 
 #include <endian.h>
@@ -14,7 +14,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static uint32_t log2_floor(uint32_t value)
 {
@@ -85,56 +84,6 @@ void sxt_device_close(struct sxt_device *device)
 	free(device);
 }
 
-static void device_file(const struct ibv_device *from, char *out, size_t out_bytes)
-{
-	snprintf(out, out_bytes, "/dev/infiniband/%.*s", (int)sizeof(from->dev_name) - 1,
-		 from->dev_name[0] != '\0' ? from->dev_name : "uverbs*");
-}
-
-/* A library that was refused looks elsewhere and then says "not there": ask the file itself. */
-static int open_error(const char *file, int rc)
-{
-	if (rc == -ENOENT && faccessat(AT_FDCWD, file, R_OK | W_OK, AT_EACCESS) != 0 &&
-	    (errno == EACCES || errno == EPERM))
-		return -errno;
-	return rc;
-}
-
-static void explain_open(const char *root, const char *name, const struct ibv_device *from, int rc)
-{
-	char file[sizeof("/dev/infiniband/") + sizeof(from->dev_name)];
-	char hint[384] = "";
-	struct sxt_host_cgroup group;
-
-	device_file(from, file, sizeof(file));
-	rc = open_error(file, rc);
-	if (rc == -EACCES)
-		snprintf(hint, sizeof(hint),
-			 "; this user may not open %s: allow it (udev rule, group, or in a "
-			 "container --device=/dev/infiniband and the device cgroup)",
-			 file);
-	else if (rc == -EPERM)
-		snprintf(hint, sizeof(hint),
-			 "; the device cgroup of this container keeps %s away: pass "
-			 "--device=/dev/infiniband, or let the device plugin allot it",
-			 file);
-	else if (rc == -ENOENT || rc == -ENODEV || rc == -ENXIO)
-		snprintf(hint, sizeof(hint),
-			 "; %s is not there, or the HCA belongs to another network namespace "
-			 "(`rdma system`): pass it into the container, load ib_uverbs",
-			 file);
-	else if (rc == -ENOMEM)
-		snprintf(hint, sizeof(hint),
-			 "; raise the limit of pinned memory (ulimit -l unlimited)");
-	else if (rc == -EAGAIN && sxt_host_cgroup_read(root, name, "hca_handle", &group) == 0)
-		snprintf(hint, sizeof(hint),
-			 "; the cgroup of this job allows it to be open %llu times and it is %llu "
-			 "times: raise hca_handle in %s/rdma.max",
-			 (unsigned long long)group.limit, (unsigned long long)group.used,
-			 group.folder);
-	SXT_LOG(SXT_LOG_WARN, "HCA %s is left out: opening it: %s%s", name, sxt_strerror(rc), hint);
-}
-
 /* @below: of the HCA's folder. @out: "" when it is not there. */
 static void read_place(const struct sxt_device *device, const char *below, char out[256])
 {
@@ -158,6 +107,7 @@ static void unblock_events(const struct ibv_context *context)
 int sxt_device_open(struct sxt_ib *ib, struct ibv_device *from, struct sxt_device **out)
 {
 	struct sxt_device *device = calloc(1, sizeof(*device));
+	char why[SXT_EXPLAIN_BYTES];
 	int rc;
 
 	if (device == NULL)
@@ -172,7 +122,9 @@ int sxt_device_open(struct sxt_ib *ib, struct ibv_device *from, struct sxt_devic
 	if (rc == 0)
 		rc = sxt_verbs_alloc_pd(ib->verbs, device->context, &device->pd);
 	if (rc != 0) {
-		explain_open(ib->config->sysroot, device->name, from, rc);
+		rc = sxt_explain_open(device, from, rc, why);
+		SXT_LOG(SXT_LOG_WARN, "HCA %s is left out: opening it: %s%s", device->name,
+			sxt_strerror(rc), why);
 		sxt_device_close(device);
 		*out = NULL;
 		return 0;

@@ -9,24 +9,26 @@
 #include "ib/process.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define KIB 1024ull
 #define MIB (1024ull * 1024)
 
-static const char *root_of(const struct sxt_port *port)
+static const char *root_of(const struct sxt_device *device)
 {
-	return port->device->ib->config->sysroot;
+	return device->ib->config->sysroot;
 }
 
 /* @bytes: wanted, 0 when that is not known. */
-static void explain_pinned(const struct sxt_port *port, uint64_t bytes, char *out)
+static void explain_pinned(const struct sxt_device *device, uint64_t bytes, char *out)
 {
 	struct sxt_host_pinned pinned;
 	char wanted[64] = "";
 
-	if (sxt_host_pinned_read(root_of(port), &pinned) != 0)
+	if (sxt_host_pinned_read(root_of(device), &pinned) != 0)
 		return;
 	if (bytes != 0)
 		snprintf(wanted, sizeof(wanted), ", this takes %llu KiB more",
@@ -57,7 +59,7 @@ static bool explain_cgroup(const struct sxt_port *port, char *out)
 	const char *name = port->device->name;
 	struct sxt_host_cgroup group;
 
-	if (sxt_host_cgroup_read(root_of(port), name, "hca_object", &group) != 0 ||
+	if (sxt_host_cgroup_read(root_of(port->device), name, "hca_object", &group) != 0 ||
 	    group.used < group.limit)
 		return false;
 	snprintf(out, SXT_EXPLAIN_BYTES,
@@ -94,7 +96,59 @@ static void explain_no_room(const struct sxt_port *port, enum sxt_device_object 
 			    uint64_t bytes, char *out)
 {
 	if (!explain_cgroup(port, out) && !explain_count(port, kind, out))
-		explain_pinned(port, bytes, out);
+		explain_pinned(port->device, bytes, out);
+}
+
+/* A library that was refused looks elsewhere and then says "not there": ask the file itself. */
+static int open_error(const char *file, int rc)
+{
+	if (rc == -ENOENT && faccessat(AT_FDCWD, file, R_OK | W_OK, AT_EACCESS) != 0 &&
+	    (errno == EACCES || errno == EPERM))
+		return -errno;
+	return rc;
+}
+
+static void explain_handles(const struct sxt_device *device, char *out)
+{
+	struct sxt_host_cgroup group;
+
+	if (sxt_host_cgroup_read(root_of(device), device->name, "hca_handle", &group) == 0)
+		snprintf(out, SXT_EXPLAIN_BYTES,
+			 "; the cgroup of this job allows it to be open %llu times and it is %llu "
+			 "times: raise hca_handle in %s/rdma.max",
+			 (unsigned long long)group.limit, (unsigned long long)group.used,
+			 group.folder);
+}
+
+int sxt_explain_open(const struct sxt_device *device, const struct ibv_device *from, int rc,
+		     char *out)
+{
+	char file[sizeof("/dev/infiniband/") + sizeof(from->dev_name)];
+
+	snprintf(file, sizeof(file), "/dev/infiniband/%.*s", (int)sizeof(from->dev_name) - 1,
+		 from->dev_name[0] != '\0' ? from->dev_name : "uverbs*");
+	rc = open_error(file, rc);
+	out[0] = '\0';
+	if (rc == -EACCES)
+		snprintf(out, SXT_EXPLAIN_BYTES,
+			 "; this user may not open %s: allow it (udev rule, group, or in a "
+			 "container --device=/dev/infiniband and the device cgroup)",
+			 file);
+	else if (rc == -EPERM)
+		snprintf(out, SXT_EXPLAIN_BYTES,
+			 "; the device cgroup of this container keeps %s away: pass "
+			 "--device=/dev/infiniband, or let the device plugin allot it",
+			 file);
+	else if (rc == -ENOENT || rc == -ENODEV || rc == -ENXIO)
+		snprintf(out, SXT_EXPLAIN_BYTES,
+			 "; %s is not there, or the HCA belongs to another network namespace "
+			 "(`rdma system`): pass it into the container, load ib_uverbs",
+			 file);
+	else if (rc == -ENOMEM)
+		explain_pinned(device, 0, out);
+	else if (rc == -EAGAIN)
+		explain_handles(device, out);
+	return rc;
 }
 
 static bool is_no_room(int rc)
@@ -107,7 +161,7 @@ static bool explain_gpu(const struct sxt_port *port, uint64_t bytes, char *out)
 {
 	uint64_t bar;
 
-	if (sxt_host_gpu_bar_read(root_of(port), &bar) != 0)
+	if (sxt_host_gpu_bar_read(root_of(port->device), &bar) != 0)
 		return false;
 	snprintf(out, SXT_EXPLAIN_BYTES,
 		 "; an HCA reaches a GPU's memory through its BAR1, which has %llu MiB on the "

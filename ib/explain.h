@@ -11,6 +11,14 @@
 #define SXT_EXPLAIN_BYTES 640
 
 /**
+ * sxt_explain_open() - an HCA that could not be opened, or not be used then.
+ * @device: the HCA; ib and name are set. @from: from the library's list. @rc: negative errno.
+ * @out: as sxt_explain_register(). Return: the error behind @rc, where the library hid it.
+ */
+int sxt_explain_open(const struct sxt_device *device, const struct ibv_device *from, int rc,
+		     char *out);
+
+/**
  * sxt_explain_register() - a registration that was refused.
  * @port: on whose HCA. @region: what was to be registered. @rc: negative errno.
  * @out: SXT_EXPLAIN_BYTES; "; ..." or "" when the error says it all.

@@ -169,6 +169,12 @@ static const struct refusal refusals[] = {
 	 .line = "1 HCA fake_0 is left out: opening it: Resource temporarily unavailable; the "
 		 "cgroup of this job allows it to be open 2 times and it is 2 times: raise "
 		 "hca_handle in /sys/fs/cgroup/job/rdma.max\n"},
+	{.call = OPEN,
+	 .error = ENOMEM,
+	 .limit = "65536",
+	 .line = "1 HCA fake_0 is left out: opening it: Cannot allocate memory; this process may "
+		 "pin 64 KiB (ulimit -l) and has pinned 0: raise the limit"},
+	{.call = OPEN, .error = EAGAIN, .line = "opening it: Resource temporarily unavailable\n"},
 	/* P_Keys. */
 	{.call = TO_INIT,
 	 .error = EINVAL,
