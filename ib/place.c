@@ -231,8 +231,9 @@ static int survey(const struct sxt_port *port, struct ibv_port_attr *attr_out,
 	}
 	if (out->candidates_cnt == 0) {
 		explain_none(out, &device->ib->gid_wishes, why);
+		rc = (out->notes & SXT_GID_NOTE_ALL_FOREIGN) != 0 ? -ENETDOWN : -EADDRNOTAVAIL;
 		sxt_port_gids_fini(out);
-		return -EADDRNOTAVAIL;
+		return rc;
 	}
 	return 0;
 }

@@ -161,8 +161,9 @@ struct sxt_port_address {
  * the next time.
  * @port: the port. @out: at most @most are written. @cnt_out: how many, at least 1.
  * Logs what is no longer as it was. Thread: any.
- * Path: slow, system calls. Return: 0, -ENETDOWN when the port is not active, -EADDRNOTAVAIL
- * when no GID can be used, -ENODEV when the HCA failed, -ENOMEM, or the error of a verb (logged).
+ * Path: slow, system calls. Return: 0, -ENETDOWN when the port is not active or belongs to another
+ * network namespace, -EADDRNOTAVAIL when no GID can be used, -ENODEV when the HCA failed, -ENOMEM,
+ * or the error of a verb (logged).
  */
 SXT_MUST_CHECK int sxt_port_candidates(struct sxt_port *port, struct sxt_port_address *out,
 				       uint32_t most, uint32_t *cnt_out);

@@ -405,7 +405,19 @@ static void virtual_functions_of_other_pods_are_left_out(void **state)
 	assert_int_equal(rig_logged("is left out: the interfaces of all its addresses are in other "
 				    "network namespaces: give this container the port's interface"),
 			 7);
+	machine_logged("2 port mlx5_4:1 is left out: the interfaces of all its addresses");
+	/* So it is in every pod; who names one hears of it. */
+	assert_int_equal(rig_logged("\n1 "), 0);
+	machine_stop();
+	rig_set(&rig.config.ib_hca, "=mlx5_4,mlx5_5");
+	assert_int_equal(machine_start(), 0);
 	machine_logged("1 port mlx5_4:1 is left out: the interfaces of all its addresses");
+	machine_stop();
+	machine_hcas[5].state = IBV_PORT_DOWN;
+	rig_set(&rig.config.ib_hca, "");
+	assert_int_equal(machine_start(), -ENODEV);
+	machine_logged("0 none of 8 HCAs has a port that can be used: mlx5_0:1: the interfaces of "
+		       "all its addresses are in other network namespaces");
 	tree_close();
 }
 
