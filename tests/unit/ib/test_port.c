@@ -104,7 +104,6 @@ static void add_gid(uint8_t type, const uint8_t gid[16])
 
 static const uint8_t link_local[16] = {0xfe, 0x80, [15] = 1};
 static const uint8_t mapped[16] = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = 9};
-static const uint8_t empty[16];
 
 static void expect_left_out(const char *why)
 {
@@ -262,67 +261,6 @@ static void infiniband_uses_lid_and_index_0(void **state)
 	assert_string_equal(place.path.hca, "fake_0");
 }
 
-static void expect_gid(int index, const char *note)
-{
-	struct sxt_port_place place;
-
-	assert_int_equal(rig_start(0, true), 0);
-	assert_int_equal(sxt_ib_nics_cnt(rig.ibs[0]), 2);
-	assert_int_equal(rig_locate(rig.ibs[0]->ports[0], &place), 0);
-	assert_int_equal(place.gid_index, index);
-	assert_int_equal(rig_logged("\n1 port"), note != NULL ? 1 : 0);
-	if (note != NULL)
-		assert_int_equal(rig_logged(note), 1);
-}
-
-static void the_first_roce_v2_ipv4_is_taken(void **state)
-{
-	(void)state;
-	add_gid(IBV_GID_TYPE_ROCE_V2, link_local);
-	add_gid(IBV_GID_TYPE_ROCE_V1, mapped);
-	add_gid(IBV_GID_TYPE_ROCE_V2, empty);
-	add_gid(IBV_GID_TYPE_ROCE_V2, mapped);
-	expect_gid(3, NULL);
-}
-
-static void without_one_link_local_is_taken_with_a_warning(void **state)
-{
-	(void)state;
-	add_gid(IBV_GID_TYPE_ROCE_V1, link_local);
-	add_gid(IBV_GID_TYPE_ROCE_V2, link_local);
-	expect_gid(1, "1 port fake_0: link-local only: none of its GIDs reaches further");
-}
-
-static void the_index_that_is_set_is_taken(void **state)
-{
-	(void)state;
-	add_gid(IBV_GID_TYPE_ROCE_V1, link_local);
-	add_gid(IBV_GID_TYPE_ROCE_V2, mapped);
-	rig.config.ib_gid_index = 0;
-	expect_gid(0, NULL);
-}
-
-static void an_index_that_is_empty_or_too_large_is_told(void **state)
-{
-	(void)state;
-	add_gid(IBV_GID_TYPE_ROCE_V2, mapped);
-	add_gid(IBV_GID_TYPE_ROCE_V2, empty);
-	rig.config.ib_gid_index = 1;
-	expect_gid(0, "NCCL_IB_GID_INDEX=1 is empty (the table has 2 entries)");
-	sxt_ib_destroy(rig.ibs[0]);
-	rig.ibs[0] = NULL;
-	rig.config.ib_gid_index = 2;
-	assert_int_equal(rig_start(0, true), 0);
-	assert_int_equal(rig_logged("NCCL_IB_GID_INDEX=2 is out of range"), 2);
-}
-
-static void an_empty_table_leaves_the_port_out(void **state)
-{
-	(void)state;
-	add_gid(IBV_GID_TYPE_ROCE_V2, empty);
-	expect_left_out("no entry of its GID table (1 entries) can be used");
-}
-
 static void address_and_state_are_read_afresh(void **state)
 {
 	struct sxt_port_place place;
@@ -393,11 +331,6 @@ int main(void)
 		PORT_TEST(no_port_at_all_is_an_error_that_says_so),
 		PORT_TEST(no_device_and_no_kernel_support_are_told_apart),
 		PORT_TEST(infiniband_uses_lid_and_index_0),
-		PORT_TEST(the_first_roce_v2_ipv4_is_taken),
-		PORT_TEST(without_one_link_local_is_taken_with_a_warning),
-		PORT_TEST(the_index_that_is_set_is_taken),
-		PORT_TEST(an_index_that_is_empty_or_too_large_is_told),
-		PORT_TEST(an_empty_table_leaves_the_port_out),
 		PORT_TEST(address_and_state_are_read_afresh),
 		PORT_TEST(sysfs_gives_place_order_speed_and_gid_types),
 	};

@@ -113,6 +113,19 @@ static const struct gid_case gid_cases[] = {
 		    "choosing by rank",
 	 .is_bad = true},
 	{.table = R1,
+	 .setting = "NCCL_IB_GID_INDEX=0",
+	 .expected = 0,
+	 .line = "GID index 0 fe80::1 (RoCE v1, link-local IPv6) by NCCL_IB_GID_INDEX, no other "
+		 "can "
+		 "be used"},
+	{.table = R1,
+	 .setting = "NCCL_IB_GID_INDEX=16",
+	 .expected = 3,
+	 .line = "GID index 3 200.0.209.6",
+	 .warning = "1 port mlx5_0: NCCL_IB_GID_INDEX=16 is out of range (the table has 16 "
+		    "entries, verbs can name 256); choosing by rank",
+	 .is_bad = true},
+	{.table = R1,
 	 .setting = "NCCL_IB_GID_INDEX=abc",
 	 .expected = 3,
 	 .line = "GID index 3 200.0.209.6",
