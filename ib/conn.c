@@ -237,7 +237,7 @@ static void inline_set(struct sxt_conn *conn)
 			least = conn->paths[i].inline_bytes;
 	}
 	if (conn->kind == SXT_CONN_SEND)
-		sxt_send_end(conn)->can_inline = least >= sizeof(struct sxt_wire_record);
+		sxt_send_end(conn)->inline_bytes = least;
 	else
 		sxt_recv_end(conn)->can_inline = least >= sizeof(struct sxt_wire_cts) &&
 						 conn->ctx->ib->config->ib_use_inline != 0;
@@ -482,7 +482,7 @@ void sxt_conn_made(struct sxt_conn *conn)
 
 static uint64_t send_acked_cnt(const struct sxt_send_end *end)
 {
-	uint64_t cnt = end->imms;
+	uint64_t cnt = end->imms + (end->conn.is_gathering ? sxt_send_untold_cnt(end) : 0);
 	uint32_t i;
 
 	for (i = 0; i < SXT_SENDS_MAX; i++) {

@@ -92,13 +92,14 @@ struct sxt_conn {
 	int error;     /* 0 or negative errno */
 	uint16_t slot; /* in ctx->conns */
 	uint8_t paths_cnt;
-	uint8_t poll_next;   /* in cqs, where requests are not expected */
-	uint8_t kind;        /* enum sxt_conn_kind; the data path compares two of these at once */
-	uint8_t attention;   /* error, peer_closed or suspect is set */
-	uint8_t cqs_cnt;     /* as above */
-	uint8_t peer_closed; /* the peer's orderly end was taken from the notes */
-	uint8_t suspect;     /* fault is valid and not reported yet */
-	uint8_t is_making;   /* its paths are being tried: completions in error are no fault */
+	uint8_t poll_next; /* in cqs, where requests are not expected */
+	uint8_t kind;      /* enum sxt_conn_kind; the data path compares several of these at once */
+	uint8_t attention; /* error, peer_closed or suspect is set */
+	uint8_t cqs_cnt;   /* as above */
+	uint8_t is_gathering; /* members of the oldest group are told together */
+	uint8_t peer_closed;  /* the peer's orderly end was taken from the notes */
+	uint8_t suspect;      /* fault is valid and not reported yet */
+	uint8_t is_making;    /* its paths are being tried: completions in error are no fault */
 
 	/* Written by the watcher, read by the data path when ctx->mailbox says so. */
 	_Alignas(SXT_CACHELINE) _Atomic uint32_t notes;

@@ -18,14 +18,14 @@
  * either end with one path.
  *
  *                                send end      receive end
- *   end with its templates            960             1472
+ *   end with its templates           2432             1472
  *   each path                         256              256
  *   requests of 64                  16384             2560   256 and 40
  *   members of 24                                     7680   320
  *   registered: CTS ring            16384
  *               CTS shadow                           16384
  *               size records         4096             4096   2560, and to the page's end
- *   sum, one path                   38080            32448
+ *   sum, one path                   39552            32448
  */
 #define SXT_RING_ENTRIES 256u
 #define SXT_SENDS_MAX    256u /* requests of a send end: one per member the peer can open */
@@ -40,9 +40,9 @@
 
 /*
  * Depths asked of each queue pair; the spare send is for the marker that closing posts. A receive
- * end can have 416 completions outstanding per path, a send end 257.
+ * end can have 416 completions outstanding per path, a send end 289.
  */
-#define SXT_SEND_SQ_DEPTH  256u
+#define SXT_SEND_SQ_DEPTH  288u /* 32 groups of 8 and their records */
 #define SXT_SEND_RQ_DEPTH  1u
 #define SXT_RECV_SQ_DEPTH  128u
 #define SXT_RECV_SQ_USABLE (SXT_RECV_SQ_DEPTH - 1)
@@ -51,6 +51,18 @@
 
 /* A clear-to-send write in so many on a path asks for a completion, so that its queue drains. */
 #define SXT_CTS_SIGNAL_EVERY 64u
+/* Sizes of all members of a group, told at once. */
+#define SXT_GROUP_RECORD_BYTES (SXT_RECVS_MAX * sizeof(struct sxt_wire_record))
+/*
+ * A member of a group below this waits for the last one, so that one doorbell does for all: it is
+ * on the wire in no time. From this size on, what the wire does meanwhile is worth a doorbell.
+ */
+#define SXT_GATHER_BYTES 16384u
+/*
+ * Polls that bring nothing until the members of a group that were sent go without the others:
+ * whoever waits for one before it sends the next gets it.
+ */
+#define SXT_GATHER_PATIENCE 64u
 /* Entries posted without asking for proof of consumption before an optional one asks. */
 #define SXT_CREDIT_EVERY (SXT_RING_ENTRIES / 4)
 
@@ -68,9 +80,10 @@
 #define SXT_WR_USE_MASK         0xffff00ffff00ull /* generation and slot: whose it is */
 
 enum sxt_wr_kind {
-	SXT_WR_SEND = 1, /* a message's last on its path; index: sxt_wr_send_index() */
-	SXT_WR_CHUNK,    /* an earlier one, unsignaled: completes only in error; index as above */
-	SXT_WR_CTS,      /* index: the path's cts_posted after it */
+	SXT_WR_SEND = 1,  /* a message's last on its path; index: sxt_wr_send_index() */
+	SXT_WR_GROUP = 2, /* the record behind writes of a group; index as above, of the last one */
+	SXT_WR_CHUNK = 3, /* an earlier one, unsignaled: completes only in error; index as above */
+	SXT_WR_CTS,       /* index: the path's cts_posted after it */
 	SXT_WR_CTS_OPTIONAL, /* index: the receive it completes */
 	SXT_WR_RECV,         /* a posted receive */
 	SXT_WR_DRAIN,        /* marker of closing */
@@ -148,8 +161,9 @@ struct sxt_request {
 		struct {
 			int size;
 			uint32_t tag;
-			uint64_t bytes;
+			uint64_t bytes; /* set where size is saturated */
 			uint64_t wr_id; /* of a message of one write, but for the path's part */
+			struct sxt_request *earlier; /* of a group's that one record tells */
 		} sent;
 		struct {
 			int size;
@@ -197,6 +211,11 @@ struct sxt_member {
 };
 SXT_ASSERT_SIZE(struct sxt_member, 24);
 
+struct sxt_member_wr {
+	struct ibv_send_wr wr;
+	struct ibv_sge sge;
+};
+
 /*
  * Invariants: sq_used of a path is the sum of the entries of requests posted there and not
  * completed, and at most SXT_SEND_SQ_DEPTH; ring entries below head are used up; free_mask is 0
@@ -223,12 +242,29 @@ struct sxt_send_end {
 	struct ibv_sge recorded_sges[2];
 	_Alignas(SXT_CACHELINE) struct ibv_send_wr recorded_wrs[2];
 
+	/*
+	 * While the oldest group is gathered its members go as plain writes, the first place first,
+	 * and one record behind the last tells the peer of all. Their entries in the send queue
+	 * were taken when the group was opened.
+	 */
+	_Alignas(SXT_CACHELINE) uint64_t member_bytes; /* up to this a member goes so, 0 for none */
+	struct sxt_request *untold;                    /* the newest, further by sent.earlier */
+	uint64_t member_tail;                          /* of their wr_id */
+	uint64_t gathered_bytes;                       /* member_bytes while a group is gathered */
+	uint32_t members_posted; /* further ones were sent and are kept back */
+	uint32_t gathered_wrs;   /* entries taken, the record's among them */
+	uint32_t patience;       /* polls left before they are told without the others */
+	_Alignas(SXT_CACHELINE) uint64_t group_records[SXT_RECVS_MAX]; /* by place */
+	struct sxt_member_wr members[SXT_RECVS_MAX];                   /* by place, linked */
+	struct ibv_sge group_sge;
+	struct ibv_send_wr group_wr;
+
 	/* Messages of more. */
 	_Alignas(SXT_CACHELINE) uint64_t chunk_bytes; /* largest write, a power of two from 128 */
 	uint64_t ar_bytes; /* above, data may arrive in any order: the immediate comes on its own */
 	uint32_t stripes;  /* paths of one message at most, with stripe_bytes each */
 	uint32_t stripe_bytes;
-	bool can_inline; /* a size record fits in a work request */
+	uint32_t inline_bytes; /* a work request takes as many */
 
 	/* Cold. */
 	struct ibv_mr *memory_mrs[SXT_PORTS_MAX];
@@ -307,15 +343,17 @@ static inline bool sxt_conn_is_calm(const struct sxt_conn *conn, enum sxt_conn_k
 }
 SXT_ASSERT_OFFSET(struct sxt_conn, attention, offsetof(struct sxt_conn, kind) + 1);
 
-/* Nothing is to be attended to, and there is one place to look for completions. */
+/* Nothing is to be attended to or told, and there is one place to look for completions. */
 static inline bool sxt_conn_is_simple(const struct sxt_conn *conn)
 {
-	uint16_t both;
+	uint32_t all;
 
-	memcpy(&both, (const char *)conn + offsetof(struct sxt_conn, attention), sizeof(both));
-	return both == 1u << CHAR_BIT;
+	memcpy(&all, (const char *)conn + offsetof(struct sxt_conn, attention), sizeof(all));
+	return all == 1u << CHAR_BIT;
 }
 SXT_ASSERT_OFFSET(struct sxt_conn, cqs_cnt, offsetof(struct sxt_conn, attention) + 1);
+SXT_ASSERT_OFFSET(struct sxt_conn, is_gathering, offsetof(struct sxt_conn, attention) + 2);
+SXT_ASSERT_OFFSET(struct sxt_conn, peer_closed, offsetof(struct sxt_conn, attention) + 3);
 
 /* A clear-to-send from size_high to group as one number. */
 static inline uint64_t sxt_cts_word(const struct sxt_wire_cts *cts)
@@ -344,6 +382,12 @@ static inline uint64_t sxt_cts_bytes(const struct sxt_wire_cts *cts)
 static inline int sxt_size_saturate(uint64_t bytes)
 {
 	return bytes > INT_MAX ? INT_MAX : (int)bytes;
+}
+
+/* Of a message that is sent. */
+static inline uint64_t sxt_request_bytes(const struct sxt_request *request)
+{
+	return request->sent.size == INT_MAX ? request->sent.bytes : (uint64_t)request->sent.size;
 }
 
 static inline struct sxt_request *sxt_request_take(struct sxt_conn *conn)
@@ -385,6 +429,19 @@ int sxt_data_drain_all(struct sxt_conn *conn);
  * @end: its paths are joined. Path: slow.
  */
 void sxt_send_ready(struct sxt_send_end *end);
+
+/**
+ * sxt_send_untold_cnt() - members of the oldest group that were sent and are not told.
+ * @end: it gathers; the caller holds the owner word. Return: 0..SXT_RECVS_MAX.
+ */
+uint32_t sxt_send_untold_cnt(const struct sxt_send_end *end);
+
+/**
+ * sxt_send_tell() - end the gathering of a group: post the record of the members sent so far.
+ * @end: it gathers; the caller holds the owner word. Path: hot.
+ * Return: 0, or the connection's error.
+ */
+int sxt_send_tell(struct sxt_send_end *end);
 
 /**
  * sxt_conn_drain() - take completions until nothing more can come, within bounds.

@@ -53,6 +53,7 @@ static const char *wr_name(uint8_t wr_kind)
 	switch ((enum sxt_wr_kind)wr_kind) {
 	case SXT_WR_SEND:
 	case SXT_WR_CHUNK:
+	case SXT_WR_GROUP:
 		return "RDMA write of a message";
 	case SXT_WR_CTS:
 	case SXT_WR_CTS_OPTIONAL:
@@ -202,11 +203,12 @@ static void fault_remember(struct sxt_conn *conn, const struct ibv_wc *wc)
 	fault->worked = conn->paths[fault->path].worked;
 	fault->bytes = 0;
 	fault->tag = 0;
-	if (fault->wr_kind == SXT_WR_SEND || fault->wr_kind == SXT_WR_CHUNK) {
+	if (fault->wr_kind == SXT_WR_SEND || fault->wr_kind == SXT_WR_CHUNK ||
+	    fault->wr_kind == SXT_WR_GROUP) {
 		const struct sxt_request *request =
 			&sxt_send_end(conn)->requests[index % SXT_SENDS_MAX];
 
-		fault->bytes = request->sent.bytes;
+		fault->bytes = sxt_request_bytes(request);
 		fault->tag = request->sent.tag;
 	}
 	fault->report_ns = conn->ctx->ib->sys->now_ns();
@@ -223,6 +225,7 @@ static void book(struct sxt_conn *conn, const struct ibv_wc *wc)
 
 	switch (sxt_wr_kind(wc->wr_id)) {
 	case SXT_WR_SEND:
+	case SXT_WR_GROUP:
 		path->sq_used -= sxt_wr_index(wc->wr_id) >> 8;
 		break;
 	case SXT_WR_RECV:
@@ -288,7 +291,7 @@ static int send_attend_closed(struct sxt_send_end *end, const struct sxt_request
 	return fail(&end->conn, -ECONNRESET,
 		    "the peer closed the connection without taking a message of %" PRIu64
 		    " bytes, tag %u, that it had posted a receive for",
-		    request->sent.bytes, request->sent.tag);
+		    sxt_request_bytes(request), request->sent.tag);
 }
 
 static int recv_attend_closed(struct sxt_recv_end *end, const struct sxt_request *request)

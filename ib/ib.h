@@ -199,43 +199,66 @@ SXT_MUST_CHECK int sxt_send(struct sxt_conn *conn, void *data, uint64_t bytes, u
 
 /* What sxt_send_look() found. */
 enum sxt_send_look {
-	SXT_SEND_WAIT,    /* nothing can be sent now */
-	SXT_SEND_PLAIN,   /* a receive is there that takes it in one write */
-	SXT_SEND_GROUPED, /* a grouped receive is there */
-	SXT_SEND_ANY
+	SXT_SEND_WAIT,   /* nothing can be sent now */
+	SXT_SEND_SINGLE, /* a receive of one message is there: sxt_send_plain() */
+	SXT_SEND_FIRST,  /* a grouped receive is there: sxt_send_open() */
+	SXT_SEND_MEMBER, /* more of a grouped receive is there: sxt_send_member() */
+	SXT_SEND_ANY     /* sxt_send_any() */
 };
 
 /**
- * sxt_send_look() - the first half of sxt_send(), for a caller that keeps the second one out of the
- * way of the many calls before the peer has posted.
- * @conn, @bytes, @tag, @mr: as for sxt_send().
+ * sxt_send_look() - the first part of sxt_send(), for a caller that keeps the others out of the way
+ * of the many calls before the peer has posted.
+ * @conn: a sending end.
  * Thread: the data path. Path: hot. Return: SXT_SEND_WAIT, as -EAGAIN of sxt_send(); after the
- * others the caller has the connection and calls the half of that name next.
+ * others the caller has the connection and calls the part named there next.
  */
-SXT_MUST_CHECK enum sxt_send_look sxt_send_look(struct sxt_conn *conn, uint64_t bytes, uint32_t tag,
-						const struct sxt_mr *mr);
+SXT_MUST_CHECK enum sxt_send_look sxt_send_look(struct sxt_conn *conn);
+
+/* No errno: the caller still has the connection. */
+#define SXT_SEND_OTHERWISE 1
 
 /**
- * sxt_send_plain() - the second half after SXT_SEND_PLAIN.
- * @conn, @data, @bytes, @tag, @mr, @out: as for sxt_send(), the same as for sxt_send_look().
- * Thread: the data path. Path: hot. Return: as sxt_send().
+ * sxt_send_plain() - the second part after SXT_SEND_SINGLE.
+ * @conn, @data, @bytes, @tag, @mr, @out: as for sxt_send().
+ * Thread: the data path. Path: hot. Return: as sxt_send(), or SXT_SEND_OTHERWISE where one write
+ * does not do: sxt_send_any() is next.
  */
 SXT_MUST_CHECK int sxt_send_plain(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag,
 				  struct sxt_mr *mr, struct sxt_request **out);
 
-/* No errno: the caller still has the connection and calls sxt_send_any(). */
-#define SXT_SEND_OTHERWISE 1
-
 /**
- * sxt_send_grouped() - the second half after SXT_SEND_GROUPED.
- * @conn, @data, @bytes, @tag, @mr, @out: as for sxt_send().
- * Thread: the data path. Path: hot. Return: as sxt_send(), or SXT_SEND_OTHERWISE.
+ * sxt_send_open() - the second part after SXT_SEND_FIRST.
+ * @conn: a sending end.
+ * Thread: the data path. Path: hot. Return: true if all of the group is there: sxt_send_member() is
+ * next; false for sxt_send_any().
  */
-SXT_MUST_CHECK int sxt_send_grouped(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag,
-				    struct sxt_mr *mr, struct sxt_request **out);
+SXT_MUST_CHECK bool sxt_send_open(struct sxt_conn *conn);
 
 /**
- * sxt_send_any() - the second half after any of them.
+ * sxt_send_member() - the second part after SXT_SEND_MEMBER, without a call of the provider.
+ * @conn, @data, @bytes, @tag, @mr: as for sxt_send().
+ * Thread: the data path. Path: hot. Return: the request, and sxt_send_may_wait() is next; NULL for
+ * sxt_send_any().
+ */
+SXT_MUST_CHECK struct sxt_request *sxt_send_member(struct sxt_conn *conn, void *data,
+						   uint64_t bytes, uint32_t tag, struct sxt_mr *mr);
+
+/**
+ * sxt_send_may_wait() - is a member posted together with a later one?
+ * @conn, @bytes: as for sxt_send_member().
+ * Thread: the data path. Path: hot. Return: true if all is done; false: sxt_send_members() is next.
+ */
+SXT_MUST_CHECK bool sxt_send_may_wait(struct sxt_conn *conn, uint64_t bytes);
+
+/**
+ * sxt_send_members() - post the members made so far.
+ * @conn: the same. Thread: the data path. Path: hot. Return: 0 or the connection's error.
+ */
+SXT_MUST_CHECK int sxt_send_members(struct sxt_conn *conn);
+
+/**
+ * sxt_send_any() - the second part after any of them.
  * @conn, @data, @bytes, @tag, @mr, @out: as for sxt_send().
  * Thread: the data path. Path: hot. Return: as sxt_send().
  */

@@ -24,8 +24,7 @@ static int qp_make(struct sxt_conn *conn, uint32_t index)
 		.user = conn,
 		.send_depth = sends ? SXT_SEND_SQ_DEPTH : SXT_RECV_SQ_DEPTH,
 		.recv_depth = sends ? SXT_SEND_RQ_DEPTH : SXT_RECV_RQ_DEPTH,
-		.inline_bytes =
-			sends ? sizeof(struct sxt_wire_record) : sizeof(struct sxt_wire_cts),
+		.inline_bytes = sends ? SXT_GROUP_RECORD_BYTES : sizeof(struct sxt_wire_cts),
 	};
 	int rc;
 
@@ -144,14 +143,18 @@ bool sxt_path_is_flushed(const struct sxt_conn *conn, const struct sxt_path *pat
 {
 	if (path->qp == NULL)
 		return true;
-	if (conn->kind == SXT_CONN_SEND)
-		return path->sq_used == 0;
-	return path->rq_posted == 0 && path->drain_seen;
+	if (conn->kind == SXT_CONN_RECV)
+		return path->rq_posted == 0 && path->drain_seen;
+	if (conn->is_gathering)
+		return path->sq_used == sxt_send_end((struct sxt_conn *)conn)->gathered_wrs &&
+		       path->drain_seen;
+	return path->sq_used == 0;
 }
 
 /*
  * Unsignaled entries leave no count of what is still to be flushed, so a marker behind them tells.
- * A send end needs none: its last write is always signaled.
+ * A send end needs none but where members of a group are not told: its last write is signaled
+ * otherwise.
  */
 static void marker_post(struct sxt_path *path)
 {
@@ -170,7 +173,7 @@ static void marker_post(struct sxt_path *path)
 void sxt_path_to_error(struct sxt_conn *conn, struct sxt_path *path)
 {
 	if (path->qp != NULL && sxt_qp_to_error(path->port, path->qp) == 0 &&
-	    conn->kind == SXT_CONN_RECV)
+	    (conn->kind == SXT_CONN_RECV || conn->is_gathering))
 		marker_post(path);
 }
 

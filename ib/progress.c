@@ -18,6 +18,24 @@ static void send_acked(struct sxt_send_end *end, struct sxt_path *path, uint32_t
 		sxt_request_finish(request);
 }
 
+/*
+ * A group's record proves the members that it tells. Done, a request may be taken and used again at
+ * once: nothing is read from it afterwards.
+ */
+static SXT_INLINE void group_acked(struct sxt_send_end *end, struct sxt_path *path, uint32_t index)
+{
+	struct sxt_request *request = &end->requests[index % SXT_SENDS_MAX];
+
+	path->sq_used -= index >> 8;
+	path->worked = true;
+	while (request != NULL) {
+		struct sxt_request *earlier = request->sent.earlier;
+
+		sxt_request_finish(request);
+		request = earlier;
+	}
+}
+
 /* One queue pair completes in order: a signaled entry proves all before it written. */
 static void cts_acked(struct sxt_path *path, uint32_t index)
 {
@@ -159,10 +177,78 @@ static SXT_INLINE bool arrived_plain(struct sxt_recv_end *end, struct sxt_path *
 	return true;
 }
 
+/* How many messages' size records a write brought, from that of its handle on; 0 if not all. */
+static uint32_t records_cnt(uint32_t imm)
+{
+	uint32_t index = imm >> SXT_IMM_INDEX_SHIFT & SXT_IMM_INDEX_MASK;
+
+	return index == 0 ? 1 : index - SXT_IMM_GROUP;
+}
+
+/*
+ * Size records completed a receive; those of a group have no generation, since they come with the
+ * immediate that has. Return: false if not those of fresh messages, all of each.
+ */
+static SXT_INLINE bool records_arrived(struct sxt_recv_end *end, struct sxt_path *path,
+				       const struct ibv_wc *wc)
+{
+	uint32_t imm = ntohl(wc->imm_data);
+	uint32_t handle = imm >> SXT_IMM_HANDLE_SHIFT;
+	struct sxt_request *request = &end->requests[handle / SXT_RECVS_MAX];
+	uint32_t place = handle % SXT_RECVS_MAX;
+	uint32_t cnt = records_cnt(imm);
+	uint32_t places = ((1u << cnt % 32) - 1) << place;
+	const uint64_t *records;
+	uint64_t all = 0;
+	uint32_t i;
+
+	if (wc->opcode != IBV_WC_RECV_RDMA_WITH_IMM || handle >= SXT_MEMBERS_MAX ||
+	    cnt - 1 >= SXT_RECVS_MAX || (request->fresh & places) != places ||
+	    (uint16_t)(imm & ~(SXT_IMM_INDEX_MASK << SXT_IMM_INDEX_SHIFT)) !=
+		    (request->imm | SXT_IMM_RECORD))
+		return false;
+	records = &end->records[handle].size_and_generation;
+	for (i = 0; i < cnt; i++) {
+		uint64_t value = records[i];
+
+		all |= value;
+		request->sizes[place + i] = (int)value;
+	}
+	if ((imm & SXT_IMM_GROUP << SXT_IMM_INDEX_SHIFT) == 0)
+		all ^= (uint64_t)sxt_request_generation(request) << 48;
+	if (all > INT_MAX)
+		return false;
+	receive_used(end, path);
+	end->rq_reserved -= cnt;
+	end->messages_taken += cnt;
+	request->fresh &= (uint8_t)~places;
+	if (!sxt_request_is_whole(request)) {
+		prove(end, request->position - request->cnt);
+		return true;
+	}
+	prove(end, request->position);
+	sxt_request_finish(request);
+	return true;
+}
+
+/* A completion without error, if it is one of several messages, or of a size record. */
+static SXT_INLINE bool completed_grouped(struct sxt_conn *conn, struct sxt_path *path,
+					 const struct ibv_wc *wc)
+{
+	if (sxt_wr_kind(wc->wr_id) == SXT_WR_RECV)
+		return records_arrived(sxt_recv_end(conn), path, wc);
+	if (sxt_wr_kind(wc->wr_id) != SXT_WR_GROUP)
+		return false;
+	group_acked(sxt_send_end(conn), path, sxt_wr_index(wc->wr_id));
+	return true;
+}
+
 /* Any completion without error, on its own path. */
 static void completed_on(struct sxt_conn *conn, struct sxt_path *path, const struct ibv_wc *wc)
 {
 	/* Before the switch, which is a table in memory: a line more to fetch. */
+	if (completed_grouped(conn, path, wc))
+		return;
 	if (sxt_wr_kind(wc->wr_id) == SXT_WR_RECV) {
 		if (!arrived_plain(sxt_recv_end(conn), path, wc))
 			arrived_otherwise(sxt_recv_end(conn), path, wc);
@@ -182,6 +268,7 @@ static void completed_on(struct sxt_conn *conn, struct sxt_path *path, const str
 		sxt_path_probed(conn, path, true);
 		break;
 	case SXT_WR_RECV:
+	case SXT_WR_GROUP:
 	case SXT_WR_CHUNK:
 	case SXT_WR_DRAIN:
 		break;
@@ -244,6 +331,10 @@ static SXT_INLINE bool completed_plain(struct sxt_conn *conn, struct sxt_path *p
 		send_acked(sxt_send_end(conn), path, sxt_wr_index(wc->wr_id));
 		return true;
 	}
+	if (without_index == (uint64_t)SXT_WR_GROUP << (64 - SXT_WR_INDEX_SHIFT)) {
+		group_acked(sxt_send_end(conn), path, sxt_wr_index(wc->wr_id));
+		return true;
+	}
 	return without_index == (uint64_t)SXT_WR_RECV << (64 - SXT_WR_INDEX_SHIFT) &&
 	       arrived_plain(sxt_recv_end(conn), path, wc);
 }
@@ -276,15 +367,25 @@ static void drain_elsewhere(struct sxt_conn *conn, const struct sxt_request *req
 	sxt_ignore(sxt_data_drain(conn, conn->cqs[conn->poll_next]));
 }
 
+/* Sizes of a group after the first; two at once. */
+static SXT_INLINE void take_group(const struct sxt_request *request, int *sizes)
+{
+	uint32_t cnt = request->cnt;
+	uint32_t i;
+
+	for (i = 1; i + 1 < cnt; i += 2)
+		memcpy(&sizes[i], &request->sizes[i], 2 * sizeof(*sizes));
+	if (i < cnt)
+		sizes[i] = request->sizes[i];
+}
+
 /* A done request's sizes; it is free afterwards. */
 static SXT_INLINE void take(struct sxt_request *request, int *sizes)
 {
-	uint32_t i;
-
 	if (sizes != NULL) {
 		sizes[0] = request->sizes[0];
-		for (i = 1; SXT_UNLIKELY(i < request->cnt); i++)
-			sizes[i] = request->sizes[i];
+		if (SXT_UNLIKELY(request->cnt > 1))
+			take_group(request, sizes);
 	}
 	sxt_request_give(request);
 }
@@ -305,15 +406,22 @@ static SXT_NOINLINE int test_further(struct sxt_request *request, const struct i
 	if (SXT_UNLIKELY(left < 0))
 		sxt_conn_poll_failed(conn, left);
 	for (; left > 0; left--, wc++) {
-		if (is_of_path(path, wc) && wc->status == IBV_WC_SUCCESS)
-			completed_on(conn, path, wc);
-		else
+		if (!is_of_path(path, wc) || wc->status != IBV_WC_SUCCESS)
 			completed(conn->ctx, wc);
+		else if (!completed_grouped(conn, path, wc))
+			completed_on(conn, path, wc);
 	}
-	if (!is_done(request) && conn->cqs_cnt > 1)
+	if (SXT_LIKELY(is_done(request))) {
+		sxt_context_disown(conn->ctx);
+		take(request, sizes);
+		return 1;
+	}
+	if (conn->cqs_cnt > 1)
 		drain_elsewhere(conn, request);
 	if (!is_done(request) && SXT_UNLIKELY(conn->attention))
 		rc = sxt_conn_attend(conn, request);
+	else if (!is_done(request) && conn->is_gathering && --sxt_send_end(conn)->patience == 0)
+		rc = sxt_send_tell(sxt_send_end(conn));
 	done = is_done(request);
 	sxt_context_disown(conn->ctx);
 	if (rc != 0 && rc != -EAGAIN)

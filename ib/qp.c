@@ -19,7 +19,7 @@
 
 static int create(const struct sxt_port *port, struct sxt_qp_spec *spec, struct ibv_qp **out)
 {
-	const uint32_t tries[] = {spec->inline_bytes, 64, 0};
+	const uint32_t tries[] = {spec->inline_bytes, 64, 8, 0};
 	struct ibv_qp_init_attr attr = {0};
 	int rc = -EINVAL;
 

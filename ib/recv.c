@@ -15,6 +15,7 @@ struct plan {
 	struct sxt_request *proof; /* an optional one's that asks for proof */
 	bool optional;
 	bool wants_imm;                /* one immediate at least per message */
+	uint8_t group;                 /* SXT_CTS_GROUP_*, of the first */
 	uint8_t grants[SXT_RECVS_MAX]; /* chunks of each */
 };
 
@@ -112,6 +113,9 @@ static bool plan_make(const struct sxt_recv_end *end, const struct sxt_recv_spec
 	}
 	out->proof = out->optional ? proof_wanted(end) : NULL;
 	out->wants_imm = !out->optional || out->proof != NULL;
+	out->group = (uint8_t)out->cnt;
+	if (out->cnt > 1 && out->receives == out->cnt)
+		out->group |= SXT_CTS_GROUP_TOGETHER;
 	if (!out->wants_imm)
 		out->receives = 0;
 	return out->receives <= SXT_RECV_RQ_DEPTH;
@@ -183,7 +187,7 @@ static SXT_INLINE void entry_fill(struct sxt_recv_end *end, const struct sxt_rec
 	cts->size_low = (uint32_t)spec->bytes[i];
 	cts->size_high = (uint16_t)(spec->bytes[i] >> 32 | flags);
 	cts->max_chunks = plan->grants[i];
-	cts->group = (uint8_t)(plan->cnt | i << 4);
+	cts->group = (uint8_t)(plan->group | i << SXT_CTS_GROUP_PLACE_SHIFT);
 	cts->sequence = end->posted + i + 1;
 }
 
@@ -363,78 +367,30 @@ static SXT_INLINE bool group_entries(struct sxt_recv_end *end, const struct sxt_
 				     uint64_t word)
 {
 	struct sxt_wire_cts *cts = &end->shadow[end->posted % SXT_RING_ENTRIES];
+	struct sxt_mr *const *mrs = spec->mrs; /* locals: what is written might be any of these */
+	void *const *data = spec->data;
+	const uint64_t *bytes = spec->bytes;
+	const int *tags = spec->tags;
+	uint64_t most = end->whole_bytes;
 	uint64_t sequence = end->posted;
 	uint64_t lap = sxt_cts_lap(sequence);
-	int i;
+	uint64_t cnt = (uint64_t)spec->cnt;
+	uint64_t i;
 
-	for (i = 0; i < spec->cnt; i++, cts++) {
-		const struct sxt_mr *mr = spec->mrs[i];
+	for (i = 0; i < cnt; i++, cts++) {
+		const struct sxt_mr *mr = mrs[i];
 
-		if (SXT_UNLIKELY(mr == NULL || spec->bytes[i] > end->whole_bytes))
+		if (SXT_UNLIKELY(mr == NULL || bytes[i] > most))
 			return false;
-		cts->addr_lap = (uintptr_t)spec->data[i] | lap;
+		cts->addr_lap = (uintptr_t)data[i] | lap;
 		cts->rkeys[0] = mr->rkeys[0];
-		cts->tag = (uint32_t)spec->tags[i];
-		cts->size_low = (uint32_t)spec->bytes[i];
+		cts->tag = (uint32_t)tags[i];
+		cts->size_low = (uint32_t)bytes[i];
 		memcpy((char *)cts + offsetof(struct sxt_wire_cts, size_high), &word, sizeof(word));
-		word += 1ull << SXT_CTS_WORD_HANDLE_SHIFT | 1ull << (SXT_CTS_WORD_GROUP_SHIFT + 4);
+		word += 1ull << SXT_CTS_WORD_HANDLE_SHIFT |
+			1ull << (SXT_CTS_WORD_GROUP_SHIFT + SXT_CTS_GROUP_PLACE_SHIFT);
 		cts->sequence = ++sequence;
 	}
-	return true;
-}
-
-/*
- * A group as most are: messages of one write each, waited for, on one path, not over the ring's
- * end, in one unsignaled write. The owner word is held. Return: false if it is not such a one.
- */
-static SXT_INLINE bool recv_group(struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
-				  struct sxt_request **out, int *rc_out)
-{
-	uint32_t cnt = (uint32_t)spec->cnt;
-	struct sxt_request *request = end->conn.free_requests;
-	struct sxt_path *path = end->conn.paths;
-	uint16_t cts_end = (uint16_t)(path->cts_posted + 1);
-	struct ibv_send_wr *bad;
-	uint64_t word;
-
-	if (request == NULL || cnt - 2 > SXT_RECVS_MAX - 2 || end->conn.paths_cnt != 1 ||
-	    end->posted % SXT_RING_ENTRIES + cnt > SXT_RING_ENTRIES ||
-	    end->posted + cnt - end->consumed > SXT_RING_ENTRIES ||
-	    end->rq_reserved + cnt > end->rq_low ||
-	    (uint16_t)(cts_end - path->cts_signaled) >= SXT_CTS_SIGNAL_EVERY ||
-	    (uint16_t)(path->cts_posted - path->cts_acked) > SXT_RECV_SQ_USABLE - 2)
-		return false;
-	word = SXT_CTS_WANT_IMM |
-	       (uint64_t)(request->index * SXT_RECVS_MAX) << SXT_CTS_WORD_HANDLE_SHIFT |
-	       1ull << SXT_CTS_WORD_CHUNKS_SHIFT |
-	       (uint64_t)((uint16_t)(request->imm + SXT_REQ_IMM_NEXT) >> SXT_IMM_GEN_SHIFT)
-		       << SXT_CTS_WORD_GEN_SHIFT |
-	       (uint64_t)cnt << SXT_CTS_WORD_GROUP_SHIFT;
-	if (!group_entries(end, spec, word))
-		return false;
-	end->group_sge.addr = (uintptr_t)&end->shadow[end->posted % SXT_RING_ENTRIES];
-	end->group_sge.length = cnt * (uint32_t)sizeof(*end->shadow);
-	end->group_wr.wr.rdma.remote_addr =
-		end->ring_addr + end->posted % SXT_RING_ENTRIES * sizeof(*end->shadow);
-	request = sxt_request_take(&end->conn);
-	atomic_store_explicit(&request->done, 0, memory_order_relaxed);
-	request->fresh = (uint8_t)((1u << cnt) - 1);
-	request->open = 0;
-	request->cnt = (uint8_t)cnt;
-	request->flags = 0;
-	request->imm = (uint16_t)(request->imm + SXT_REQ_IMM_NEXT);
-	request->path = path;
-	request->position = end->posted + cnt;
-	end->posted += cnt;
-	end->asked = end->posted;
-	end->rq_reserved += cnt;
-	end->plain_left = 0; /* counted anew by the next that asks */
-	path->cts_posted = cts_end;
-	*rc_out = ibv_post_send(path->qp, &end->group_wr, &bad);
-	if (SXT_UNLIKELY(*rc_out != 0))
-		*rc_out = sxt_conn_post_failed(&end->conn, path, *rc_out, "a clear-to-send");
-	else
-		*out = request;
 	return true;
 }
 
@@ -454,11 +410,68 @@ static SXT_NOINLINE int recv_any(struct sxt_conn *conn, const struct sxt_recv_sp
 		rc = sxt_conn_attend(conn, NULL);
 	if (rc == 0)
 		rc = receives_top_up(end);
-	if (rc == 0 && (spec->cnt == 1 || !recv_group(end, spec, out, &rc))) {
+	if (rc == 0) {
 		rc = recv_planned(end, spec, out);
 		end->plain_left = spec->cnt == 1 ? plain_budget(end) : 0;
 	}
 	sxt_context_disown(ctx);
+	return rc;
+}
+
+/*
+ * A group as most are: messages of one write each, waited for, on one path, not over the ring's
+ * end, in one unsignaled write. The owner word is held and given back.
+ */
+static SXT_NOINLINE int recv_group(struct sxt_recv_end *end, const struct sxt_recv_spec *spec,
+				   struct sxt_request **out)
+{
+	uint32_t cnt = (uint32_t)spec->cnt;
+	struct sxt_request *request = end->conn.free_requests;
+	struct sxt_path *path = end->conn.paths;
+	uint16_t cts_end = (uint16_t)(path->cts_posted + 1);
+	struct ibv_send_wr *bad;
+	uint64_t word;
+	int rc = receives_top_up(end);
+
+	if (rc != 0 || request == NULL || cnt - 2 > SXT_RECVS_MAX - 2 || end->conn.paths_cnt != 1 ||
+	    end->posted % SXT_RING_ENTRIES + cnt > SXT_RING_ENTRIES ||
+	    end->posted + cnt - end->consumed > SXT_RING_ENTRIES ||
+	    end->rq_reserved + cnt > end->rq_low ||
+	    (uint16_t)(cts_end - path->cts_signaled) >= SXT_CTS_SIGNAL_EVERY ||
+	    (uint16_t)(path->cts_posted - path->cts_acked) > SXT_RECV_SQ_USABLE - 2)
+		return recv_any(&end->conn, spec, out);
+	word = SXT_CTS_WANT_IMM |
+	       (uint64_t)(request->index * SXT_RECVS_MAX) << SXT_CTS_WORD_HANDLE_SHIFT |
+	       1ull << SXT_CTS_WORD_CHUNKS_SHIFT |
+	       (uint64_t)((uint16_t)(request->imm + SXT_REQ_IMM_NEXT) >> SXT_IMM_GEN_SHIFT)
+		       << SXT_CTS_WORD_GEN_SHIFT |
+	       (uint64_t)(SXT_CTS_GROUP_TOGETHER | cnt) << SXT_CTS_WORD_GROUP_SHIFT;
+	if (!group_entries(end, spec, word))
+		return recv_any(&end->conn, spec, out);
+	end->group_sge.addr = (uintptr_t)&end->shadow[end->posted % SXT_RING_ENTRIES];
+	end->group_sge.length = cnt * (uint32_t)sizeof(*end->shadow);
+	end->group_wr.wr.rdma.remote_addr =
+		end->ring_addr + end->posted % SXT_RING_ENTRIES * sizeof(*end->shadow);
+	request = sxt_request_take(&end->conn);
+	atomic_store_explicit(&request->done, 0, memory_order_relaxed);
+	request->fresh = (uint8_t)((1u << cnt) - 1);
+	request->open = 0;
+	request->cnt = (uint8_t)cnt;
+	request->flags = 0;
+	request->imm = (uint16_t)(request->imm + SXT_REQ_IMM_NEXT);
+	request->path = path;
+	request->position = end->posted + cnt;
+	end->posted += cnt;
+	end->asked = end->posted;
+	end->rq_reserved += cnt;
+	end->plain_left = 0; /* counted anew by the next that asks */
+	path->cts_posted = cts_end;
+	rc = ibv_post_send(path->qp, &end->group_wr, &bad);
+	if (SXT_UNLIKELY(rc != 0))
+		rc = sxt_conn_post_failed(&end->conn, path, rc, "a clear-to-send");
+	else
+		*out = request;
+	sxt_context_disown(end->conn.ctx);
 	return rc;
 }
 
@@ -546,18 +559,20 @@ static SXT_INLINE int recv_plain(struct sxt_recv_end *end, const struct sxt_recv
 
 static SXT_INLINE bool is_plain(const struct sxt_recv_end *end, const struct sxt_recv_spec *spec)
 {
-	return sxt_conn_is_calm(&end->conn, SXT_CONN_RECV) &&
-	       atomic_load_explicit(&end->conn.ctx->mailbox, memory_order_relaxed) == 0 &&
-	       spec->cnt == 1 && !spec->optional && spec->mrs[0] != NULL &&
-	       spec->bytes[0] <= end->whole_bytes && end->plain_left != 0 &&
-	       end->conn.free_requests != NULL;
+	return !spec->optional && spec->mrs[0] != NULL && spec->bytes[0] <= end->whole_bytes &&
+	       end->plain_left != 0 && end->conn.free_requests != NULL;
 }
 
 int sxt_recv(struct sxt_conn *conn, const struct sxt_recv_spec *spec, struct sxt_request **out)
 {
 	if (!sxt_context_try_own(conn->ctx))
 		return -EAGAIN;
-	if (SXT_LIKELY(is_plain(sxt_recv_end(conn), spec)))
+	if (SXT_UNLIKELY(!sxt_conn_is_calm(conn, SXT_CONN_RECV) ||
+			 atomic_load_explicit(&conn->ctx->mailbox, memory_order_relaxed) != 0))
+		return recv_any(conn, spec, out);
+	if (spec->cnt > 1)
+		return recv_group(sxt_recv_end(conn), spec, out);
+	if (SXT_LIKELY(spec->cnt == 1 && is_plain(sxt_recv_end(conn), spec)))
 		return recv_plain(sxt_recv_end(conn), spec, out);
 	return recv_any(conn, spec, out);
 }

@@ -191,7 +191,7 @@ struct sxt_wire_cts {
 	uint16_t handle;     /* the receiver's open member */
 	uint16_t max_chunks; /* receive work requests granted: 1..4096 */
 	uint8_t generation;  /* of the handle, modulo SXT_IMM_GENERATIONS */
-	uint8_t group;       /* low 4 bits: members of the group; high 4: this one's place */
+	uint8_t group;       /* SXT_CTS_GROUP_*: its members, the place of this one */
 	uint64_t sequence;
 };
 SXT_ASSERT_SIZE(struct sxt_wire_cts, 64);
@@ -200,17 +200,22 @@ SXT_ASSERT_OFFSET(struct sxt_wire_cts, tag, 40);
 SXT_ASSERT_OFFSET(struct sxt_wire_cts, handle, 50);
 SXT_ASSERT_OFFSET(struct sxt_wire_cts, sequence, 56);
 
-#define SXT_CTS_LAP_SHIFT      56
-#define SXT_CTS_ADDR_MASK      ((1ull << SXT_CTS_LAP_SHIFT) - 1)
-#define SXT_CTS_SIZE_HIGH_MASK 0x01ffu
-#define SXT_CTS_WANT_IMM       0x0200u /* the receiver waits for an immediate */
-#define SXT_CTS_OPTIONAL       0x0400u /* nobody waits for the message; WANT_IMM asks for proof */
-#define SXT_MESSAGE_BYTES_MAX  (1ull << 40)
+#define SXT_CTS_LAP_SHIFT         56
+#define SXT_CTS_ADDR_MASK         ((1ull << SXT_CTS_LAP_SHIFT) - 1)
+#define SXT_CTS_SIZE_HIGH_MASK    0x01ffu
+#define SXT_CTS_WANT_IMM          0x0200u /* the receiver waits for an immediate */
+#define SXT_CTS_OPTIONAL          0x0400u /* nobody waits for the message; WANT_IMM asks for proof */
+#define SXT_CTS_GROUP_CNT         0x0fu
+#define SXT_CTS_GROUP_PLACE       0x70u
+#define SXT_CTS_GROUP_PLACE_SHIFT 4
+#define SXT_CTS_GROUP_TOGETHER    0x80u /* the receiver takes one record for many of the group */
+#define SXT_MESSAGE_BYTES_MAX     (1ull << 40)
 
 /*
  * Immediate: handle:16 generation:2 record:1 index:12 last:1, most significant first, in host
  * order before htonl(). index counts the message's chunks, last marks its final one, record says
- * that the payload is a struct sxt_wire_record and not data.
+ * that the payload is a struct sxt_wire_record and not data. Of a group's record index is
+ * SXT_IMM_GROUP plus how many it tells, the first ones of the group; handle that of the first.
  */
 #define SXT_IMM_GENERATIONS  4u
 #define SXT_IMM_HANDLE_SHIFT 16
@@ -218,6 +223,7 @@ SXT_ASSERT_OFFSET(struct sxt_wire_cts, sequence, 56);
 #define SXT_IMM_RECORD       (1u << 13)
 #define SXT_IMM_INDEX_SHIFT  1
 #define SXT_IMM_INDEX_MASK   0xfffu
+#define SXT_IMM_GROUP        0x800u /* in the index */
 #define SXT_IMM_LAST         1u
 
 /* Size record: the whole message's size where the immediate's own write carries no data. */

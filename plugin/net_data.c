@@ -22,16 +22,7 @@ static inline ncclResult_t started(int rc, struct sxt_request *made, void **requ
 	return rc == -EAGAIN ? ncclSuccess : sxt_result(rc);
 }
 
-/* Both halves of the second half: apart, so that finding nothing to do saves no registers. */
-static SXT_NOINLINE SXT_FLATTEN ncclResult_t isend_plain(void *send_comm, void *data, size_t bytes,
-							 int tag, void *mhandle, void **request)
-{
-	struct sxt_request *made = NULL;
-	int rc = sxt_send_plain(send_comm, data, bytes, (uint32_t)tag, mhandle, &made);
-
-	return started(rc, made, request);
-}
-
+/* The parts of isend are apart, so that finding nothing to do saves no registers. */
 static SXT_NOINLINE ncclResult_t isend_any(void *send_comm, void *data, size_t bytes, int tag,
 					   void *mhandle, void **request)
 {
@@ -41,12 +32,38 @@ static SXT_NOINLINE ncclResult_t isend_any(void *send_comm, void *data, size_t b
 	return started(rc, made, request);
 }
 
-static SXT_NOINLINE SXT_FLATTEN ncclResult_t isend_grouped(void *send_comm, void *data,
-							   size_t bytes, int tag, void *mhandle,
-							   void **request)
+static SXT_NOINLINE SXT_FLATTEN ncclResult_t isend_members(void *send_comm, void **request)
+{
+	int rc = sxt_send_members(send_comm);
+
+	return SXT_LIKELY(rc == 0) ? ncclSuccess : started(rc, NULL, request);
+}
+
+static SXT_NOINLINE SXT_FLATTEN ncclResult_t isend_member(void *send_comm, void *data, size_t bytes,
+							  int tag, void *mhandle, void **request)
+{
+	struct sxt_request *made = sxt_send_member(send_comm, data, bytes, (uint32_t)tag, mhandle);
+
+	if (SXT_UNLIKELY(made == NULL))
+		return isend_any(send_comm, data, bytes, tag, mhandle, request);
+	*request = made;
+	return sxt_send_may_wait(send_comm, bytes) ? ncclSuccess
+						   : isend_members(send_comm, request);
+}
+
+static SXT_NOINLINE ncclResult_t isend_first(void *send_comm, void *data, size_t bytes, int tag,
+					     void *mhandle, void **request)
+{
+	if (sxt_send_open(send_comm))
+		return isend_member(send_comm, data, bytes, tag, mhandle, request);
+	return isend_any(send_comm, data, bytes, tag, mhandle, request);
+}
+
+static SXT_NOINLINE SXT_FLATTEN ncclResult_t isend_plain(void *send_comm, void *data, size_t bytes,
+							 int tag, void *mhandle, void **request)
 {
 	struct sxt_request *made = NULL;
-	int rc = sxt_send_grouped(send_comm, data, bytes, (uint32_t)tag, mhandle, &made);
+	int rc = sxt_send_plain(send_comm, data, bytes, (uint32_t)tag, mhandle, &made);
 
 	if (SXT_UNLIKELY(rc == SXT_SEND_OTHERWISE))
 		return isend_any(send_comm, data, bytes, tag, mhandle, request);
@@ -56,13 +73,15 @@ static SXT_NOINLINE SXT_FLATTEN ncclResult_t isend_grouped(void *send_comm, void
 SXT_FLATTEN ncclResult_t sxt_net_isend(void *send_comm, void *data, size_t bytes, int tag,
 				       void *mhandle, void *phandle, void **request)
 {
-	enum sxt_send_look look = sxt_send_look(send_comm, bytes, (uint32_t)tag, mhandle);
+	enum sxt_send_look look = sxt_send_look(send_comm);
 
 	(void)phandle;
-	if (look == SXT_SEND_PLAIN)
+	if (look == SXT_SEND_SINGLE)
 		return isend_plain(send_comm, data, bytes, tag, mhandle, request);
-	if (look == SXT_SEND_GROUPED)
-		return isend_grouped(send_comm, data, bytes, tag, mhandle, request);
+	if (look == SXT_SEND_FIRST)
+		return isend_first(send_comm, data, bytes, tag, mhandle, request);
+	if (look == SXT_SEND_MEMBER)
+		return isend_member(send_comm, data, bytes, tag, mhandle, request);
 	if (look == SXT_SEND_ANY)
 		return isend_any(send_comm, data, bytes, tag, mhandle, request);
 	*request = NULL;

@@ -46,7 +46,7 @@ class ReadDump(unittest.TestCase):
 
 class Judge(unittest.TestCase):
     def judge(self, value, **kinds):
-        entry = message_cost.row("a row", "small", "Ir", 100, kinds.get("bar"), kinds.get("now"))
+        entry = message_cost.row("a row", "small", "Ir", 100, kinds.get("bar"))
         figures = {} if value is None else {"small": {"Ir": value}}
         return message_cost.judge((entry,), figures)
 
@@ -55,10 +55,6 @@ class Judge(unittest.TestCase):
 
     def test_over_the_bar(self):
         self.assertFalse(self.judge(41, bar=40))
-
-    def test_over_the_bar_for_now(self):
-        self.assertTrue(self.judge(50, bar=40, now=50))
-        self.assertFalse(self.judge(51, bar=40, now=50))
 
     def test_not_measured(self):
         self.assertFalse(self.judge(None, bar=40))

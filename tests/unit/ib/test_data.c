@@ -184,11 +184,101 @@ static void half_a_group_is_not_matched(void **state)
 	assert_int_equal(sxt_fake_deliver(pair->recv->paths[0].qp, 1), 1);
 	assert_int_equal(pair_send(pair, 0, 8, 1, &send), -EAGAIN);
 	sxt_fake_hold(pair->recv->paths[0].qp, false);
-	assert_int_equal(pair_send(pair, 0, 8, 1, &send), 0);
-	pair_done(send, NULL);
+	assert_int_equal(pair_send(pair, 0, 8, 1, &fill), 0);
 	assert_int_equal(pair_send(pair, 0, 8, 2, &send), 0);
+	pair_done(fill, NULL);
 	pair_done(send, NULL);
 	pair_done(recv, NULL);
+}
+
+static void polled_in_vain(struct sxt_request *request, uint32_t cnt)
+{
+	for (uint32_t i = 0; i < cnt; i++)
+		pair_waits(request);
+}
+
+/* Nobody has to send all of a group before the first of it arrives. */
+static void a_member_that_is_waited_for_goes_alone(void **state)
+{
+	struct pair *pair = *state;
+	static const int tags[] = {0, 1, 2, 3};
+	struct sxt_fake_counts before;
+	struct sxt_request *recv;
+	struct sxt_request *send;
+	int sizes[4];
+
+	assert_int_equal(pair_recv_group(pair, 4, 64, tags, &recv), 0);
+	before = sxt_fake_counts();
+	assert_int_equal(pair_send(pair, 0, 10, 0, &send), 0);
+	polled_in_vain(send, SXT_GATHER_PATIENCE);
+	assert_int_equal(sxt_fake_counts().send_wrs - before.send_wrs, 2);
+	pair_done(send, NULL);
+	assert_memory_equal(pair->to, pair->from, 10);
+	for (uint32_t i = 1; i < 4; i++) {
+		assert_int_equal(pair_send(pair, 0, 10 + i, i, &send), 0);
+		pair_done(send, NULL);
+	}
+	pair_done(recv, sizes);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(sizes[i], 10 + i);
+	assert_int_equal(pair->send->paths[0].sq_used, 0);
+	assert_int_equal(sxt_recv_end(pair->recv)->rq_reserved, 0);
+}
+
+/* Messages that a record cannot tell among others that it does. */
+static void a_group_of_all_kinds_arrives(void **state)
+{
+	struct pair *pair = *state;
+	static const int tags[SXT_RECVS_MAX] = {0, 1, 2, 3, 4, 5, 6, 7};
+	static const uint64_t sizes[SXT_RECVS_MAX] = {8, 16384, 8, 0, 100, 1, 0, 64};
+	struct sxt_request *sends[SXT_RECVS_MAX];
+	struct sxt_request *recv;
+	int told[SXT_RECVS_MAX];
+	uint32_t first;
+	uint32_t i;
+
+	for (first = 0; first < SXT_RECVS_MAX; first++) {
+		memset(pair->to, 0, PAIR_BUFFER);
+		assert_int_equal(pair_recv_group(pair, SXT_RECVS_MAX, 16384, tags, &recv), 0);
+		for (i = 0; i < SXT_RECVS_MAX; i++) {
+			uint32_t tag = (first + i) % SXT_RECVS_MAX;
+
+			assert_int_equal(pair_send(pair, tag * 64, sizes[tag], tag, &sends[tag]),
+					 0);
+		}
+		pair_done(recv, told);
+		for (i = 0; i < SXT_RECVS_MAX; i++) {
+			int size;
+
+			pair_done(sends[i], &size);
+			assert_int_equal(size, sizes[i]);
+			assert_int_equal(told[i], sizes[i]);
+			assert_memory_equal(pair->to + i * 16384, pair->from + i * 64, sizes[i]);
+		}
+		assert_int_equal(pair->send->paths[0].sq_used, 0);
+		assert_int_equal(sxt_recv_end(pair->recv)->rq_reserved, 0);
+	}
+}
+
+/* Members that are kept back, or written and not told: nothing of them is lost from the books. */
+static void a_group_may_be_left_half_sent(void **state)
+{
+	static const uint64_t sizes[] = {8, 16384, 8};
+	static const int tags[] = {0, 1, 2, 3};
+	struct pair *pair = *state;
+	struct sxt_request *recv;
+	struct sxt_request *send;
+	struct sxt_wire_progress progress;
+
+	assert_int_equal(pair_recv_group(pair, 4, 16384, tags, &recv), 0);
+	for (uint32_t i = 0; i < SXT_ARRAY_LEN(sizes); i++)
+		assert_int_equal(pair_send(pair, 0, sizes[i], i, &send), 0);
+	pair_waits(recv);
+	pair_waits(send);
+	sxt_conn_progress_get(pair->send, &progress);
+	assert_int_equal(progress.messages_taken, 0);
+	sxt_path_to_error(pair->send, &pair->send->paths[0]);
+	assert_true(sxt_conn_drain(pair->send, NULL));
 }
 
 static void thirty_two_receives_fit(void **state)
@@ -429,24 +519,27 @@ static void receives_run_short_before_the_queue_does(void **state)
 static void a_full_send_queue_says_not_now(void **state)
 {
 	struct pair pair;
-	struct sxt_request *recv[4];
-	struct sxt_request *send[5];
+	struct sxt_request *recv[5];
+	struct sxt_request *send[6];
 	int i;
 
 	(void)state;
 	pair_open(&pair, &tiny);
 	sxt_fake_hold(pair.send->paths[0].qp, true);
-	for (i = 0; i < 4; i++)
-		assert_int_equal(pair_recv_optional(&pair, 0, 64 * 4096, i, &recv[i]), 0);
-	for (i = 0; i < 4; i++) {
-		pair_done(recv[i], NULL);
-		assert_int_equal(pair_send(&pair, 0, 64 * 4096, (uint32_t)i, &send[i]), 0);
-	}
-	assert_int_equal(pair_recv_optional(&pair, 0, 64, 4, &recv[0]), 0);
-	assert_int_equal(pair_send(&pair, 0, 8, 4, &send[4]), -EAGAIN);
-	sxt_fake_hold(pair.send->paths[0].qp, false);
-	assert_int_equal(pair_send(&pair, 0, 8, 4, &send[4]), 0);
 	for (i = 0; i < 5; i++)
+		assert_int_equal(pair_recv_optional(&pair, 0, 64 * 4096, i, &recv[i]), 0);
+	for (i = 0; i < 5; i++) {
+		pair_done(recv[i], NULL);
+		assert_int_equal(pair_send(&pair, 0, (i < 4 ? 64 : 32) * 4096, (uint32_t)i,
+					   &send[i]),
+				 0);
+	}
+	assert_int_equal(pair.send->paths[0].sq_used, SXT_SEND_SQ_DEPTH);
+	assert_int_equal(pair_recv_optional(&pair, 0, 64, 5, &recv[0]), 0);
+	assert_int_equal(pair_send(&pair, 0, 8, 5, &send[5]), -EAGAIN);
+	sxt_fake_hold(pair.send->paths[0].qp, false);
+	assert_int_equal(pair_send(&pair, 0, 8, 5, &send[5]), 0);
+	for (i = 0; i < 6; i++)
 		pair_done(send[i], NULL);
 	pair_done(recv[0], NULL);
 	pair_close(&pair);
@@ -534,16 +627,32 @@ static void a_message_costs_what_was_promised(void **state)
 	assert_in_range(after.polls - before.polls, 2 * cnt, 2 * cnt);
 }
 
-static void a_group_costs_one_entry_write(void **state)
+static void group_costs(struct pair *pair, uint64_t bytes, uint64_t doorbells)
 {
-	struct pair *pair = *state;
+	static const int tags[SXT_RECVS_MAX] = {0, 1, 2, 3, 4, 5, 6, 7};
 	struct sxt_fake_counts before = sxt_fake_counts();
+	struct sxt_request *sends[SXT_RECVS_MAX];
 	struct sxt_fake_counts after;
+	struct sxt_request *recv;
+	uint32_t i;
 
-	group_arrives(pair, 8, 0);
+	assert_int_equal(pair_recv_group(pair, SXT_RECVS_MAX, bytes, tags, &recv), 0);
+	for (i = 0; i < SXT_RECVS_MAX; i++)
+		assert_int_equal(pair_send(pair, i * 8, bytes, i, &sends[i]), 0);
+	for (i = 0; i < SXT_RECVS_MAX; i++)
+		pair_done(sends[i], NULL);
+	pair_done(recv, NULL);
 	after = sxt_fake_counts();
-	assert_int_equal(after.send_wrs - before.send_wrs, 1 + 8);
-	assert_int_equal(after.send_calls - before.send_calls, 1 + 8);
+	assert_int_equal(after.send_wrs - before.send_wrs, 1 + SXT_RECVS_MAX + 1);
+	assert_int_equal(after.send_calls - before.send_calls, 1 + doorbells);
+	assert_int_equal(after.completions - before.completions, 2);
+}
+
+/* One write of entries, one completion at either end; small members share a doorbell. */
+static void a_group_is_told_at_once(void **state)
+{
+	group_costs(*state, 4096, 1);
+	group_costs(*state, SXT_GATHER_BYTES, SXT_RECVS_MAX);
 }
 
 static void the_loser_of_the_owner_word_is_told_not_now(void **state)
@@ -646,7 +755,7 @@ static void sizes_over_int_are_told_as_the_most(void **state)
 	assert_int_equal(sxt_size_saturate(SXT_MESSAGE_BYTES_MAX), INT_MAX);
 }
 
-/* What later work sends under adaptive routing: data as plain writes, the size in a record. */
+/* As under adaptive routing: data as a plain write, the size in a record. */
 static void a_size_record_tells_the_size(void **state)
 {
 	struct pair *pair = *state;
@@ -671,6 +780,44 @@ static void a_size_record_tells_the_size(void **state)
 	end->conn.paths[0].rq_posted++;
 }
 
+/* A record for more messages than wait, or of none, and a size that no message of a write has. */
+static void a_groups_record_that_fits_nothing_is_refused(void **state)
+{
+	static const struct {
+		uint32_t cnt;
+		uint64_t size;
+	} cases[] = {{0, 1}, {3, 1}, {8, 1}, {9, 1}, {2, 1ull << 31}};
+	static const int tags[] = {0, 1};
+
+	(void)state;
+	for (size_t i = 0; i < SXT_ARRAY_LEN(cases); i++) {
+		struct ibv_wc wc = {.opcode = IBV_WC_RECV_RDMA_WITH_IMM, .byte_len = 64};
+		struct sxt_request *recv;
+		struct sxt_recv_end *end;
+		bool done = false;
+		struct pair pair;
+		uint32_t handle;
+
+		pair_open(&pair, &pair_usual);
+		end = sxt_recv_end(pair.recv);
+		assert_int_equal(pair_recv_group(&pair, 2, 64, tags, &recv), 0);
+		handle = recv->index * SXT_RECVS_MAX;
+		for (uint32_t k = 0; k < SXT_RECVS_MAX; k++)
+			end->records[handle + k].size_and_generation = cases[i].size;
+		wc.wr_id = sxt_wr_id(end->conn.paths, SXT_WR_RECV, 0);
+		wc.imm_data =
+			htonl(handle << SXT_IMM_HANDLE_SHIFT |
+			      sxt_request_generation(recv) << SXT_IMM_GEN_SHIFT | SXT_IMM_RECORD |
+			      (SXT_IMM_GROUP + cases[i].cnt) << SXT_IMM_INDEX_SHIFT | SXT_IMM_LAST);
+		sxt_fake_push(end->conn.paths[0].cq->cq, &wc);
+		assert_int_equal(sxt_test(recv, &done, NULL), -EPROTO);
+		assert_false(done);
+		assert_int_equal(pair_log_cnt(), 1);
+		end->conn.paths[0].rq_posted++; /* the completion was our own */
+		pair_close(&pair);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -682,6 +829,9 @@ int main(void)
 		TEST(groups_match_by_tag_in_any_order),
 		TEST(only_the_oldest_group_is_matched),
 		TEST(half_a_group_is_not_matched),
+		TEST(a_member_that_is_waited_for_goes_alone),
+		TEST(a_group_of_all_kinds_arrives),
+		TEST(a_group_may_be_left_half_sent),
 		TEST(thirty_two_receives_fit),
 		TEST(two_hundred_and_fifty_six_sends_fit),
 		TEST(optional_receives_never_overrun_the_ring),
@@ -694,11 +844,12 @@ int main(void)
 		cmocka_unit_test(works_without_inline),
 		TEST(unacknowledged_entries_are_bounded),
 		TEST(a_message_costs_what_was_promised),
-		TEST(a_group_costs_one_entry_write),
+		TEST(a_group_is_told_at_once),
 		TEST(the_loser_of_the_owner_word_is_told_not_now),
 		TEST(threads_share_a_context),
 		cmocka_unit_test(sizes_over_int_are_told_as_the_most),
 		TEST(a_size_record_tells_the_size),
+		cmocka_unit_test(a_groups_record_that_fits_nothing_is_refused),
 #undef TEST
 	};
 

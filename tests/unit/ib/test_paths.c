@@ -296,7 +296,7 @@ static void a_full_path_says_not_now_and_posts_nothing(void **state)
 {
 	const struct pair_shape shape = {.send_ports = 2, .recv_ports = 2, .qps = 1};
 	struct sxt_fake_config machine = pair_usual;
-	struct sxt_request *sends[17];
+	struct sxt_request *sends[19];
 	struct sxt_fake_counts before;
 	struct sxt_request *recv;
 	struct pair pair;
@@ -305,17 +305,17 @@ static void a_full_path_says_not_now_and_posts_nothing(void **state)
 	machine.max_msg_bytes = 16384; /* 16 writes of each message on either path */
 	pair_open_shaped(&pair, &machine, &shape);
 	sxt_fake_hold(pair.send->paths[1].qp, true);
-	for (uint32_t i = 0; i < 17; i++) {
+	for (uint32_t i = 0; i < 19; i++) {
 		assert_int_equal(pair_recv_optional(&pair, 0, KIB(512), 1, &recv), 0);
 		pair_done(recv, NULL);
 		before = sxt_fake_counts();
-		assert_int_equal(pair_send(&pair, 0, KIB(512), 1, &sends[i]), i < 16 ? 0 : -EAGAIN);
+		assert_int_equal(pair_send(&pair, 0, KIB(512), 1, &sends[i]), i < 18 ? 0 : -EAGAIN);
 	}
 	assert_int_equal(sxt_fake_counts().send_wrs, before.send_wrs);
-	assert_int_equal(pair.send->paths[1].sq_used, 256);
+	assert_int_equal(pair.send->paths[1].sq_used, SXT_SEND_SQ_DEPTH);
 	sxt_fake_hold(pair.send->paths[1].qp, false);
-	assert_int_equal(pair_send(&pair, 0, KIB(512), 1, &sends[16]), 0);
-	for (uint32_t i = 0; i < 17; i++)
+	assert_int_equal(pair_send(&pair, 0, KIB(512), 1, &sends[18]), 0);
+	for (uint32_t i = 0; i < 19; i++)
 		pair_done(sends[i], NULL);
 	pair_close(&pair);
 }

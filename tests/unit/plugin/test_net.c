@@ -28,6 +28,7 @@ static struct {
 	int cnt;
 	bool optional;
 	int closed_cnt;
+	uint32_t looks_cnt; /* which of its answers sxt_send_look() gives next */
 	int merged[SXT_NIC_DEVS_MAX];
 	int most;
 	int abi;
@@ -201,17 +202,14 @@ void sxt_mr_put(struct sxt_conn *conn, struct sxt_mr *mr)
 	(void)mr;
 }
 
-enum sxt_send_look sxt_send_look(struct sxt_conn *conn, uint64_t bytes, uint32_t tag,
-				 const struct sxt_mr *mr)
+/* In turn whatever a sending end that has something may say. */
+enum sxt_send_look sxt_send_look(struct sxt_conn *conn)
 {
+	static const enum sxt_send_look all[] = {SXT_SEND_SINGLE, SXT_SEND_FIRST, SXT_SEND_MEMBER,
+						 SXT_SEND_ANY};
+
 	(void)conn;
-	(void)tag;
-	(void)mr;
-	fake.bytes[0] = bytes;
-	if (fake.rc == -EAGAIN)
-		return SXT_SEND_WAIT;
-	/* Either of the other two may be told. */
-	return bytes % 2 == 0 ? SXT_SEND_PLAIN : SXT_SEND_ANY;
+	return fake.rc == -EAGAIN ? SXT_SEND_WAIT : all[fake.looks_cnt++ % SXT_ARRAY_LEN(all)];
 }
 
 int sxt_send_any(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag, struct sxt_mr *mr,
@@ -228,16 +226,42 @@ int sxt_send_any(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag
 	return 0;
 }
 
-int sxt_send_grouped(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag,
-		     struct sxt_mr *mr, struct sxt_request **out)
-{
-	return sxt_send_any(conn, data, bytes, tag, mr, out);
-}
-
 int sxt_send_plain(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag,
 		   struct sxt_mr *mr, struct sxt_request **out)
 {
+	if (bytes % 2 != 0)
+		return SXT_SEND_OTHERWISE;
 	return sxt_send_any(conn, data, bytes, tag, mr, out);
+}
+
+bool sxt_send_open(struct sxt_conn *conn)
+{
+	(void)conn;
+	return fake.looks_cnt % 8 < 4;
+}
+
+struct sxt_request *sxt_send_member(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag,
+				    struct sxt_mr *mr)
+{
+	(void)conn;
+	(void)data;
+	(void)tag;
+	(void)mr;
+	fake.bytes[0] = bytes;
+	return bytes % 2 != 0 ? NULL : (struct sxt_request *)an_object;
+}
+
+bool sxt_send_may_wait(struct sxt_conn *conn, uint64_t bytes)
+{
+	(void)conn;
+	(void)bytes;
+	return fake.rc == 0 && fake.looks_cnt % 2 != 0;
+}
+
+int sxt_send_members(struct sxt_conn *conn)
+{
+	(void)conn;
+	return fake.rc;
 }
 
 int sxt_recv(struct sxt_conn *conn, const struct sxt_recv_spec *spec, struct sxt_request **out)
@@ -540,6 +564,25 @@ static void sizes_beyond_int_pass_whole(void **state)
 	assert_int_equal(fake.bytes[0], 3ull << 30);
 }
 
+/* Whatever part of the transport a message takes. */
+static void every_way_of_sending_ends_in_a_request(void **state)
+{
+	int cases;
+
+	(void)state;
+	for (cases = 0; cases < 32; cases++) {
+		size_t bytes = cases % 16 < 8 ? 8 : 9;
+		void *request = NULL;
+
+		fake.rc = cases < 16 ? 0 : -EREMOTEIO;
+		assert_int_equal(ncclNetPlugin_v9.isend(an_object, an_object, bytes, 0, an_object,
+							&request),
+				 fake.rc == 0 ? ncclSuccess : ncclRemoteError);
+		assert_ptr_equal(request, fake.rc == 0 ? an_object : NULL);
+		assert_int_equal(fake.bytes[0], bytes);
+	}
+}
+
 static void gpu_memory_is_refused_while_it_is_not_offered(void **state)
 {
 	void *mhandle = NULL;
@@ -709,6 +752,7 @@ int main(void)
 		cmocka_unit_test_setup(only_v9_and_later_know_optional_receives, reset_fake),
 		cmocka_unit_test_setup(int_sizes_are_checked, reset_fake),
 		cmocka_unit_test_setup(sizes_beyond_int_pass_whole, reset_fake),
+		cmocka_unit_test_setup(every_way_of_sending_ends_in_a_request, reset_fake),
 		cmocka_unit_test_setup(gpu_memory_is_refused_while_it_is_not_offered, reset_fake),
 		cmocka_unit_test_setup(
 			a_communicator_is_a_context_that_starts_with_its_traffic_class, reset_fake),
