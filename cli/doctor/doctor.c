@@ -55,18 +55,6 @@ static const struct argp_option option_list[] = {
 	{0},
 };
 
-static unsigned int parse_seconds(struct argp_state *state, const char *text)
-{
-	char *end;
-	long value;
-
-	errno = 0;
-	value = strtol(text, &end, 10);
-	if (errno != 0 || end == text || *end != '\0' || value < 1 || value > WATCH_MAX_S)
-		argp_error(state, "--watch must be 1..%d seconds (got '%s')", WATCH_MAX_S, text);
-	return (unsigned int)value;
-}
-
 static error_t parse_arg(int key, char *arg, struct argp_state *state)
 {
 	struct doctor_args *args = state->input;
@@ -79,7 +67,8 @@ static error_t parse_arg(int key, char *arg, struct argp_state *state)
 		args->since = arg;
 		return 0;
 	case KEY_WATCH:
-		args->watch_s = parse_seconds(state, arg);
+		args->watch_s =
+			(unsigned int)sxt_cli_parse_int(state, "--watch", arg, 1, WATCH_MAX_S);
 		return 0;
 	case KEY_JSON:
 		args->json = true;

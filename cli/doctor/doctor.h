@@ -37,6 +37,7 @@ enum sxt_theme {
 	SXT_THEME_LIMITS,
 	SXT_THEME_GPU,
 	SXT_THEME_SETTINGS,
+	SXT_THEME_PAIRS, /* of `sextant doctor pairs` only */
 	SXT_THEMES_CNT
 };
 
@@ -152,6 +153,13 @@ void sxt_doctor_add(struct sxt_doctor *d, enum sxt_finding_id id, const char *ob
 		    const char *expected, const char *fmt, ...) SXT_PRINTF(5, 6);
 
 /**
+ * sxt_doctor_make_printable() - what was read may hold anything: a terminal and a JSON document get
+ * printable ASCII.
+ * @text: changed in place.
+ */
+void sxt_doctor_make_printable(char *text);
+
+/**
  * sxt_doctor_listen() - make findings of what the transport's own functions log as warnings.
  * @d: where they go; NULL sends lines to standard error again. @id, @object: of the findings.
  */
@@ -257,6 +265,31 @@ int sxt_doctor_collect(int argc, char **argv, const char *root);
  * @d: the doctor, all checks run. @json: as JSON. Return: exit status.
  */
 int sxt_doctor_report(const struct sxt_doctor *d, bool json);
+
+/**
+ * sxt_doctor_print_theme() - print the findings of one theme, the worst first.
+ * @d: the doctor. @theme: which.
+ */
+void sxt_doctor_print_theme(const struct sxt_doctor *d, enum sxt_theme theme);
+
+/**
+ * sxt_doctor_end_text() - end a report for people: how many findings there are of each severity.
+ * @d: the doctor. Return: the exit status that goes with the worst of them.
+ */
+int sxt_doctor_end_text(const struct sxt_doctor *d);
+
+/**
+ * sxt_doctor_end_json() - print a document with verdict, counts and findings behind what it has.
+ * @d: the doctor. @document: an object, the reference is taken; NULL for lack of memory.
+ * Return: the exit status that goes with the worst finding.
+ */
+int sxt_doctor_end_json(const struct sxt_doctor *d, json_t *document);
+
+/**
+ * sxt_doctor_colour() - the beginning of a severity's colour.
+ * @severity: which. Return: an escape sequence, "" unless standard output is a terminal.
+ */
+const char *sxt_doctor_colour(enum sxt_severity severity);
 
 /**
  * sxt_doctor_list() - print the table of findings.

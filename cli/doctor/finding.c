@@ -35,6 +35,7 @@ const char *const sxt_theme_names[] = {
 	[SXT_THEME_QOS] = "qos",         [SXT_THEME_NETWORK] = "network",
 	[SXT_THEME_PCI] = "pci",         [SXT_THEME_LIMITS] = "limits",
 	[SXT_THEME_GPU] = "gpu",         [SXT_THEME_SETTINGS] = "settings",
+	[SXT_THEME_PAIRS] = "pairs",
 };
 _Static_assert(SXT_ARRAY_LEN(sxt_theme_names) == SXT_THEMES_CNT, "one name per theme");
 
@@ -45,8 +46,7 @@ const char *const sxt_severity_names[] = {
 	[SXT_SEVERITY_BROKEN] = "broken",
 };
 
-/* What was read may hold anything: a terminal and a JSON document get printable ASCII. */
-static void make_printable(char *text)
+void sxt_doctor_make_printable(char *text)
 {
 	for (; *text != '\0'; text++) {
 		if ((unsigned char)*text < ' ' || (unsigned char)*text > '~')
@@ -81,9 +81,9 @@ void sxt_doctor_add(struct sxt_doctor *d, enum sxt_finding_id id, const char *ob
 	va_start(args, fmt);
 	vsnprintf(f->seen, sizeof(f->seen), fmt, args);
 	va_end(args);
-	make_printable(f->object);
-	make_printable(f->expected);
-	make_printable(f->seen);
+	sxt_doctor_make_printable(f->object);
+	sxt_doctor_make_printable(f->expected);
+	sxt_doctor_make_printable(f->seen);
 }
 
 void sxt_doctor_not_read(struct sxt_doctor *d, const char *path, int rc)

@@ -6,6 +6,7 @@
 #include "cli/cli.h"
 #include "core/status.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -61,7 +62,7 @@ static void print_wrapped(const char *text, int column, int indent)
 	putchar('\n');
 }
 
-static const char *colour(enum sxt_severity severity)
+const char *sxt_doctor_colour(enum sxt_severity severity)
 {
 	static const char *const codes[] = {"\033[32m", "\033[36m", "\033[33m", "\033[1;31m"};
 
@@ -80,7 +81,7 @@ static void print_head(const struct sxt_finding *f, const char *text)
 {
 	static const char *const marks[] = {"ok", "info", "warning", "BROKEN"};
 	enum sxt_severity severity = severity_of(f);
-	const char *begin = colour(severity);
+	const char *begin = sxt_doctor_colour(severity);
 
 	printf("%s%-*s%s", begin, INDENT, marks[severity], begin[0] != '\0' ? "\033[0m" : "");
 	print_wrapped(text, INDENT, INDENT);
@@ -171,7 +172,7 @@ static bool has_theme(const struct sxt_doctor *d, enum sxt_theme theme)
 	return false;
 }
 
-static void print_theme(const struct sxt_doctor *d, enum sxt_theme theme)
+void sxt_doctor_print_theme(const struct sxt_doctor *d, enum sxt_theme theme)
 {
 	printf("\n%s\n", sxt_theme_names[theme]);
 	for (int severity = SXT_SEVERITY_BROKEN; severity >= SXT_SEVERITY_OK; severity--) {
@@ -188,11 +189,11 @@ static void print_themes(const struct sxt_doctor *d)
 {
 	char quiet[256] = "Nothing to say about:";
 
-	for (int theme = SXT_THEME_LOAD; theme < SXT_THEMES_CNT; theme++) {
+	for (int theme = SXT_THEME_LOAD; theme < SXT_THEME_PAIRS; theme++) {
 		size_t len = strlen(quiet);
 
 		if (has_theme(d, (enum sxt_theme)theme))
-			print_theme(d, (enum sxt_theme)theme);
+			sxt_doctor_print_theme(d, (enum sxt_theme)theme);
 		else
 			snprintf(quiet + len, sizeof(quiet) - len, "%s %s",
 				 quiet[len - 1] == ':' ? "" : ",", sxt_theme_names[theme]);
@@ -202,7 +203,27 @@ static void print_themes(const struct sxt_doctor *d)
 		print_wrapped(quiet, 0, 0);
 }
 
-static int print_text(const struct sxt_doctor *d, const struct counts *counts)
+static int status_of(const struct counts *counts)
+{
+	if (worst(counts) == SXT_SEVERITY_BROKEN)
+		return SXT_EXIT_BROKEN;
+	return worst(counts) == SXT_SEVERITY_WARNING ? SXT_EXIT_FOUND : SXT_EXIT_OK;
+}
+
+int sxt_doctor_end_text(const struct sxt_doctor *d)
+{
+	struct counts counts = count(d);
+
+	printf("%u broken, %u warning%s, %u for information\n", counts.by[SXT_SEVERITY_BROKEN],
+	       counts.by[SXT_SEVERITY_WARNING], counts.by[SXT_SEVERITY_WARNING] == 1 ? "" : "s",
+	       counts.by[SXT_SEVERITY_INFO]);
+	if (fflush(stdout) == 0)
+		return status_of(&counts);
+	fprintf(stderr, "sextant doctor: cannot write to standard output: %m\n");
+	return SXT_EXIT_BROKEN;
+}
+
+static int print_text(const struct sxt_doctor *d)
 {
 	size_t usable = 0;
 
@@ -214,17 +235,10 @@ static int print_text(const struct sxt_doctor *d, const struct counts *counts)
 		printf("; read from %s", d->root);
 	putchar('\n');
 	print_themes(d);
-	printf("%u broken, %u warning%s, %u for information\n", counts->by[SXT_SEVERITY_BROKEN],
-	       counts->by[SXT_SEVERITY_WARNING], counts->by[SXT_SEVERITY_WARNING] == 1 ? "" : "s",
-	       counts->by[SXT_SEVERITY_INFO]);
-	if (fflush(stdout) != 0) {
-		fprintf(stderr, "sextant doctor: cannot write to standard output: %m\n");
-		return SXT_EXIT_BROKEN;
-	}
-	return SXT_EXIT_OK;
+	return sxt_doctor_end_text(d);
 }
 
-static int print_json(const struct sxt_doctor *d, const struct counts *counts)
+static json_t *findings_json(const struct sxt_doctor *d)
 {
 	json_t *findings = json_array();
 
@@ -240,27 +254,38 @@ static int print_json(const struct sxt_doctor *d, const struct counts *counts)
 						f->expected, "meaning", kind->meaning, "remedy",
 						kind->remedy));
 	}
-	return sxt_cli_print_json(
-		json_pack("{s:s, s:s, s:s, s:i, s:i, s:{s:i, s:i, s:i, s:i}, s:o}", "schema",
-			  "sextant.doctor/1", "version", SXT_VERSION, "verdict",
-			  sxt_severity_names[worst(counts)], "hcas_cnt", (int)d->hcas_cnt,
-			  "ports_cnt", (int)d->ports_cnt, "counts", "ok",
-			  (int)counts->by[SXT_SEVERITY_OK], "info",
-			  (int)counts->by[SXT_SEVERITY_INFO], "warning",
-			  (int)counts->by[SXT_SEVERITY_WARNING], "broken",
-			  (int)counts->by[SXT_SEVERITY_BROKEN], "findings", findings));
+	return findings;
+}
+
+int sxt_doctor_end_json(const struct sxt_doctor *d, json_t *document)
+{
+	struct counts counts = count(d);
+	json_t *end = json_pack("{s:s, s:{s:i, s:i, s:i, s:i}, s:o}", "verdict",
+				sxt_severity_names[worst(&counts)], "counts", "ok",
+				(int)counts.by[SXT_SEVERITY_OK], "info",
+				(int)counts.by[SXT_SEVERITY_INFO], "warning",
+				(int)counts.by[SXT_SEVERITY_WARNING], "broken",
+				(int)counts.by[SXT_SEVERITY_BROKEN], "findings", findings_json(d));
+	int rc = json_object_update(document, end);
+
+	json_decref(end);
+	if (rc != 0) {
+		json_decref(document);
+		fprintf(stderr, "sextant doctor: %s\n", sxt_strerror(ENOMEM));
+		return SXT_EXIT_BROKEN;
+	}
+	rc = sxt_cli_print_json(document);
+	return rc == SXT_EXIT_OK ? status_of(&counts) : rc;
 }
 
 int sxt_doctor_report(const struct sxt_doctor *d, bool json)
 {
-	struct counts counts = count(d);
-	int rc = json ? print_json(d, &counts) : print_text(d, &counts);
-
-	if (rc != SXT_EXIT_OK)
-		return rc;
-	if (worst(&counts) == SXT_SEVERITY_BROKEN)
-		return SXT_EXIT_BROKEN;
-	return worst(&counts) == SXT_SEVERITY_WARNING ? SXT_EXIT_FOUND : SXT_EXIT_OK;
+	if (!json)
+		return print_text(d);
+	return sxt_doctor_end_json(d,
+				   json_pack("{s:s, s:s, s:i, s:i}", "schema", "sextant.doctor/1",
+					     "version", SXT_VERSION, "hcas_cnt", (int)d->hcas_cnt,
+					     "ports_cnt", (int)d->ports_cnt));
 }
 
 int sxt_doctor_list(bool markdown)
