@@ -5,6 +5,7 @@
 
 #include "cli/cli.h"
 #include "cli/doctor/facts.h"
+#include "cli/doctor/pairs.h"
 
 #include "core/config.h"
 #include "core/status.h"
@@ -92,7 +93,7 @@ static void parse(int argc, char **argv, struct doctor_args *out)
 	static const struct argp argp = {
 		option_list,
 		parse_arg,
-		"\ncollect [OPTION...]",
+		"\ncollect [OPTION...]\npairs --listen [ADDR:PORT]\npairs HOST:PORT",
 		"Tell whether this machine is fit for NCCL over RDMA: what is wrong, what was "
 		"seen, "
 		"what to do about it.\v"
@@ -145,6 +146,10 @@ int sxt_cmd_doctor(int argc, char **argv)
 	if (argc > 1 && strcmp(argv[1], "collect") == 0) {
 		argv[1] = (char[]){"sextant doctor collect"};
 		return sxt_doctor_collect(argc - 1, argv + 1, args.root);
+	}
+	if (argc > 1 && strcmp(argv[1], "pairs") == 0) {
+		argv[1] = (char[]){"sextant doctor pairs"};
+		return sxt_doctor_pairs(argc - 1, argv + 1);
 	}
 	parse(argc, argv, &args);
 	if (args.list)
