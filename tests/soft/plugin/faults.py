@@ -4,9 +4,11 @@
 usage: faults.py --sextant FILE --plugin FILE CASE
 """
 import argparse
+import ctypes
 import json
 import os
 import pathlib
+import resource
 import signal
 import socket
 import subprocess
@@ -16,6 +18,7 @@ import time
 
 DEADLINE_S = 100
 OK, WRONG, FAILED, MISSING = 0, 1, 2, 69
+PR_CAPBSET_DROP, CAP_IPC_LOCK = 24, 14  # linux/prctl.h, linux/capability.h
 
 
 class Stage:
@@ -44,8 +47,9 @@ class Stage:
             options += ["--fabric", str(path)]
         return [self.sextant, "soft", "run", *options, "--", *command]
 
-    def start(self, command, **environ):
+    def start(self, command, prepare=None, **environ):
         return subprocess.Popen(command, env={**self.environ, **environ}, text=True,
+                                preexec_fn=prepare,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                 start_new_session=True)
 
@@ -58,8 +62,8 @@ class Stage:
             raise AssertionError(f"it hangs; so far:\n{text}") from None
         return process.returncode, text
 
-    def run(self, command, **environ):
-        return self.finish(self.start(command, **environ))
+    def run(self, command, prepare=None, **environ):
+        return self.finish(self.start(command, prepare, **environ))
 
 
 def expect(got, status, *words):
@@ -155,12 +159,32 @@ def no_ipv4_address(stage):
     expect(stage.run(stage.soft(fabric, *stage.bench("-e", "1K"))), OK, "GID", "0 wrong")
 
 
+def may_pin_all():
+    """Does a program that this one starts have CAP_IPC_LOCK?"""
+    with open("/proc/self/status", encoding="ascii") as lines:
+        sets = dict(line.split(":", 1) for line in lines)
+    return bool(int(sets["CapEff"], 16) >> CAP_IPC_LOCK & 1)
+
+
+def limit_pinning():
+    """Before a program starts: 64 KiB, and no CAP_IPC_LOCK that would lift it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if may_pin_all() and libc.prctl(PR_CAPBSET_DROP, CAP_IPC_LOCK, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "dropping CAP_IPC_LOCK")
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
+
+
 def registration_fails(stage):
-    """A registration refused for want of memory names the limit."""
+    """A registration refused for want of memory names the limit, if there is one."""
     fabric = two_hosts({})
     fabric["faults"] = [{"target": f"{host}/mlx5_0", "reg_error": "ENOMEM", "count": 100}
                         for host in "ab"]
-    expect(stage.run(stage.soft(fabric, *stage.bench())), FAILED, "ulimit -l", "MEMLOCK")
+    bench = stage.soft(fabric, *stage.bench())
+    expect(stage.run(bench, limit_pinning), FAILED, "may pin 64 KiB (ulimit -l) and has pinned",
+           "LimitMEMLOCK", "or add CAP_IPC_LOCK")
+    if may_pin_all():
+        expect(stage.run(bench), FAILED, "may pin memory without limit by CAP_IPC_LOCK",
+               "so memory or a resource of the HCA is used up")
 
 
 def bad_setting(stage):
