@@ -167,11 +167,11 @@ def may_pin_all():
 
 
 def limit_pinning():
-    """Before a program starts: 64 KiB, and no CAP_IPC_LOCK that would lift it."""
+    """Before a program starts: 16 KiB, and no CAP_IPC_LOCK that would lift it."""
     libc = ctypes.CDLL(None, use_errno=True)
     if may_pin_all() and libc.prctl(PR_CAPBSET_DROP, CAP_IPC_LOCK, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "dropping CAP_IPC_LOCK")
-    resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (16384, 16384))
 
 
 def registration_fails(stage):
@@ -180,7 +180,7 @@ def registration_fails(stage):
     fabric["faults"] = [{"target": f"{host}/mlx5_0", "reg_error": "ENOMEM", "count": 100}
                         for host in "ab"]
     bench = stage.soft(fabric, *stage.bench())
-    expect(stage.run(bench, limit_pinning), FAILED, "may pin 64 KiB (ulimit -l) and has pinned",
+    expect(stage.run(bench, limit_pinning), FAILED, "may pin 16 KiB (ulimit -l) and has pinned",
            "LimitMEMLOCK", "or add CAP_IPC_LOCK")
     if may_pin_all():
         expect(stage.run(bench), FAILED, "may pin memory without limit by CAP_IPC_LOCK",
