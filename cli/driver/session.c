@@ -171,20 +171,33 @@ static int find_name(struct sxt_drv_session *session, const char *name, int devi
 				name, devices_cnt, session->props.name);
 }
 
+/* Hosts need not have equally many: each merges what it has, which one rank of it tells. */
+static int ports_here(const struct sxt_drv_session *session, int devices_cnt)
+{
+	const struct sxt_drv_use *use = &session->use;
+
+	if (use->ports <= devices_cnt)
+		return use->ports;
+	if (use->local_rank == 0)
+		fprintf(stderr,
+			"sextant bench: rank %d: --ports %d: the plugin finds %d device%s here, "
+			"and that is what this host uses\n",
+			session->run.rank, use->ports, devices_cnt, devices_cnt == 1 ? "" : "s");
+	return devices_cnt;
+}
+
 /* As NCCL merges: the properties of all, makeVDevice, and devices() tells one more. */
 static int merge_devices(struct sxt_drv_session *session, int devices_cnt)
 {
 	struct sxt_drv_run *run = &session->run;
-	const int ports = session->use.ports;
+	const int ports = ports_here(session, devices_cnt);
 	int devs[NCCL_NET_MAX_DEVS_PER_NIC];
 	int merged = -1;
 	int total = 0;
 	ncclResult_t result;
 
-	if (ports > devices_cnt)
-		return sxt_drv_run_fail(run, SXT_EXIT_MISSING,
-					"--ports %d: the plugin finds %d device%s here", ports,
-					devices_cnt, devices_cnt == 1 ? "" : "s");
+	if (ports == 1)
+		return read_props(session, 0);
 	for (int i = 0; i < devices_cnt; i++) {
 		if (read_props(session, i) != 0)
 			return -EIO;

@@ -12,7 +12,7 @@ struct sxt_drv_use {
 	int abi;            /* 0: the newest */
 	const char *dev;    /* index or name; NULL: local_rank modulo the devices */
 	int local_rank;
-	int ports; /* 1, or how many devices are merged, from device 0 on; no dev then */
+	int ports; /* 1, or how many devices at most are merged, from device 0 on; no dev then */
 	int comms;
 	bool oob;
 };

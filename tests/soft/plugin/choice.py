@@ -70,7 +70,7 @@ BENCH = {
     "rails_crossed": ["--ranks", "8", "--pattern", "alltoall"],
     "rails_merged": ["--ports", "4"],
     "four_by_three_crossed": ["--ranks", "8", "--pattern", "alltoall"],
-    "four_by_three_merged": ["--ports", "3"],
+    "four_by_three_merged": ["--ports", "4"],
 }
 
 
