@@ -287,9 +287,6 @@ int sxt_attempt_make_conn(struct sxt_attempt *attempt, int kind, uint32_t paths_
 
 	if (attempt->conn != NULL)
 		return 0;
-	rc = sxt_nic_check_alive(attempt->nic, "making a connection");
-	if (rc != 0)
-		return sxt_attempt_fail(attempt, rc, "an HCA of %s failed", attempt->nic->label);
 	rc = sxt_conn_create(attempt->ctx, attempt->nic, (enum sxt_conn_kind)kind, paths_cnt,
 			     &attempt->conn);
 	if (rc != 0)

@@ -92,10 +92,10 @@ static int connect_offer(struct sxt_attempt *attempt)
 	int rc = sxt_attempt_need_context(attempt);
 
 	if (rc == 0)
+		rc = sxt_resort_begin(attempt);
+	if (rc == 0)
 		rc = sxt_attempt_make_conn(attempt, SXT_CONN_SEND,
 					   sxt_conn_paths_cnt(attempt->nic, peer_ports_cnt));
-	if (rc == 0)
-		rc = sxt_resort_begin(attempt);
 	if (rc == 0)
 		rc = sxt_prove_offer(attempt);
 	if (rc != 0)
@@ -310,7 +310,7 @@ static int begin(struct sxt_ib *ib, struct sxt_context *ctx, struct sxt_nic *nic
 		 struct sxt_wire_handle *handle, struct sxt_attempt **out)
 {
 	struct sxt_attempt *attempt;
-	int rc = sxt_nic_check_alive(nic, "connect");
+	int rc = sxt_resort_check(ib, nic, "connect");
 
 	if (rc == 0)
 		rc = sxt_attempt_create(ib, connect_steps, nic, &attempt);

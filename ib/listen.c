@@ -184,7 +184,7 @@ int sxt_listen(struct sxt_ib *ib, struct sxt_context *ctx, int dev, void *handle
 	int rc = sxt_ib_nic(ib, dev, "listen", &nic);
 
 	if (rc == 0)
-		rc = sxt_nic_check_alive(nic, "listen");
+		rc = sxt_resort_check(ib, nic, "listen");
 	if (rc == 0)
 		rc = listener_create(ib, nic, &listener);
 	if (rc != 0)
@@ -303,9 +303,9 @@ static int accept_make(struct sxt_attempt *attempt)
 	int rc = sxt_attempt_need_context(attempt);
 
 	if (rc == 0)
-		rc = sxt_attempt_make_conn(attempt, SXT_CONN_RECV, attempt->paths_cnt);
-	if (rc == 0)
 		rc = sxt_resort_begin(attempt);
+	if (rc == 0)
+		rc = sxt_attempt_make_conn(attempt, SXT_CONN_RECV, attempt->paths_cnt);
 	if (rc != 0)
 		return rc;
 	/* On the channel before joining, so that the peer hears why if that fails. */

@@ -272,13 +272,13 @@ int sxt_ib_nic(struct sxt_ib *ib, int dev, const char *what, struct sxt_nic **ou
 	return 0;
 }
 
-int sxt_nic_check_alive(const struct sxt_nic *nic, const char *what)
+bool sxt_nic_is_alive(const struct sxt_nic *nic)
 {
 	for (uint32_t i = 0; i < nic->ports_cnt; i++) {
-		if (sxt_port_is_dead(nic->ports[i], what))
-			return -ENODEV;
+		if (!sxt_port_is_alive(nic->ports[i]))
+			return false;
 	}
-	return 0;
+	return true;
 }
 
 static int rail_of(const struct sxt_port *port)

@@ -79,10 +79,9 @@ void sxt_nics_close(struct sxt_ib *ib);
 SXT_MUST_CHECK int sxt_ib_nic(struct sxt_ib *ib, int dev, const char *what, struct sxt_nic **out);
 
 /**
- * sxt_nic_check_alive() - may connections be made over a NIC's HCAs?
- * @nic: the NIC. @what: the call, for the message. Thread: any.
- * Return: 0, or -ENODEV when one of them failed for good (logged).
+ * sxt_nic_is_alive() - may connections be made over a NIC's HCAs?
+ * @nic: the NIC. Thread: any. Return: false when one of them failed for good.
  */
-SXT_MUST_CHECK int sxt_nic_check_alive(const struct sxt_nic *nic, const char *what);
+bool sxt_nic_is_alive(const struct sxt_nic *nic);
 
 #endif

@@ -334,26 +334,14 @@ void sxt_port_seen_get(struct sxt_port *port, struct sxt_port_seen *out)
 	pthread_mutex_unlock(&port->seen_lock);
 }
 
-bool sxt_port_is_dead(const struct sxt_port *port, const char *what)
-{
-	if (atomic_load_explicit(&port->device->is_dead, memory_order_relaxed) == 0)
-		return false;
-	SXT_LOG(SXT_LOG_ERROR,
-		"%s: HCA %s failed for good (device fatal event) and is not used any more by this "
-		"process; reset its driver, and see the kernel's log",
-		what, port->device->name);
-	return true;
-}
-
 /* Read anew and remember; a failure is logged. */
 static int look(struct sxt_port *port, struct sxt_place_survey *out)
 {
-	char why[SXT_PLACE_WHY_BYTES] = "";
-	int rc;
+	char why[SXT_PLACE_WHY_BYTES] = "its HCA failed for good (device fatal event)";
+	int rc = -ENODEV;
 
-	if (sxt_port_is_dead(port, port->label))
-		return -ENODEV;
-	rc = sxt_place_survey(port, out, why);
+	if (sxt_port_is_alive(port))
+		rc = sxt_place_survey(port, out, why);
 	sxt_place_remember(port, rc == 0 ? out : NULL);
 	if (rc != 0)
 		SXT_LOG(SXT_LOG_WARN, "port %s (port %u) cannot be used: %s", port->label,

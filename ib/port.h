@@ -120,10 +120,13 @@ void sxt_port_look_late(struct sxt_device *device, unsigned int num);
 void sxt_port_seen_get(struct sxt_port *port, struct sxt_port_seen *out);
 
 /**
- * sxt_port_is_dead() - did the port's HCA fail for good? Logged if so.
- * @port: the port. @what: what is not possible, for the message. Thread: any. Return: true if so.
+ * sxt_port_is_alive() - did the port's HCA not fail for good?
+ * @port: the port. Thread: any. Return: false if it did.
  */
-bool sxt_port_is_dead(const struct sxt_port *port, const char *what);
+static inline bool sxt_port_is_alive(const struct sxt_port *port)
+{
+	return atomic_load_explicit(&port->device->is_dead, memory_order_relaxed) == 0;
+}
 
 /* A port's GID table as it is now, in order of use. */
 struct sxt_port_gids {

@@ -104,8 +104,7 @@ static bool has_port(const struct sxt_nic *nic, const struct sxt_port *port)
 static bool can_replace(const struct sxt_nic *nic, const struct sxt_port *port)
 {
 	return port->link_layer == nic->ports[0]->link_layer &&
-	       port->max_message_log2 >= nic->max_message_log2 &&
-	       atomic_load_explicit(&port->device->is_dead, memory_order_relaxed) == 0;
+	       port->max_message_log2 >= nic->max_message_log2 && sxt_port_is_alive(port);
 }
 
 /* NICs of one port come first in the table, in the ports' order. */
@@ -117,13 +116,14 @@ static uint32_t ports_cnt(const struct sxt_ib *ib)
 uint32_t sxt_resort_others(const struct sxt_ib *ib, const struct sxt_nic *nic,
 			   struct sxt_wire_candidate *out)
 {
+	bool is_alive = sxt_nic_is_alive(nic);
 	uint32_t cnt = 0;
 
 	for (uint32_t i = 0; i < ports_cnt(ib) && cnt < SXT_OTHERS_MAX; i++) {
 		struct sxt_port *port = ib->ports[i];
 		struct sxt_port_seen seen;
 
-		if (has_port(nic, port) || !can_replace(nic, port))
+		if ((is_alive && has_port(nic, port)) || !can_replace(nic, port))
 			continue;
 		sxt_port_seen_get(port, &seen);
 		if (!seen.is_usable)
@@ -137,6 +137,20 @@ uint32_t sxt_resort_others(const struct sxt_ib *ib, const struct sxt_nic *nic,
 		memcpy(out[cnt++].gid, seen.place.path.gid, sizeof(out->gid));
 	}
 	return cnt;
+}
+
+int sxt_resort_check(const struct sxt_ib *ib, const struct sxt_nic *nic, const char *what)
+{
+	struct sxt_wire_candidate others[SXT_OTHERS_MAX];
+
+	if (sxt_nic_is_alive(nic) || sxt_resort_others(ib, nic, others) > 0)
+		return 0;
+	SXT_LOG(SXT_LOG_ERROR,
+		"%s: an HCA of %s failed for good (device fatal event), is not used any more by "
+		"this process, and no other port can stand in; reset its driver, and see the "
+		"kernel's log",
+		what, nic->label);
+	return -ENODEV;
 }
 
 /* The connecting end, not yet moved. */
@@ -273,6 +287,22 @@ static int stand_on_any(struct sxt_attempt *attempt, int rc)
 	return sxt_attempt_fail(attempt, rc, "finding its address");
 }
 
+/* A dead HCA cannot even hold the memory of an end that offers no address of it. */
+static int begin_beside_dead(struct sxt_attempt *attempt)
+{
+	struct sxt_resort *resort = &attempt->resort;
+	int rc = sxt_resort_check(attempt->ib, resort->named, "making a connection");
+
+	if (rc != 0)
+		return sxt_attempt_fail(attempt, rc, "an HCA of %s failed", resort->named->label);
+	snprintf(resort->tried, sizeof(resort->tried), "%.100s: its HCA failed",
+		 resort->named->label);
+	rc = stand_on_any(attempt, -ENODEV);
+	if (rc == 0 && attempt->listener != NULL)
+		attempt->own_cnt = 0;
+	return rc;
+}
+
 int sxt_resort_begin(struct sxt_attempt *attempt)
 {
 	struct sxt_resort *resort = &attempt->resort;
@@ -282,6 +312,8 @@ int sxt_resort_begin(struct sxt_attempt *attempt)
 	memset(&resort->moves_cnt, 0,
 	       offsetof(struct sxt_resort, plan) - offsetof(struct sxt_resort, moves_cnt));
 	resort->to = SXT_RESORT_NAMED;
+	if (!sxt_nic_is_alive(resort->named))
+		return begin_beside_dead(attempt);
 	rc = stand_on(attempt, SXT_RESORT_NAMED);
 	if (rc != 0)
 		return rc;

@@ -76,6 +76,14 @@ uint32_t sxt_resort_others(const struct sxt_ib *ib, const struct sxt_nic *nic,
 			   struct sxt_wire_candidate *out);
 
 /**
+ * sxt_resort_check() - can a connection of a NIC be made, over its own HCAs or another port?
+ * @ib: the process. @nic: the NIC. @what: the call, for the message. Thread: any.
+ * Return: 0, or -ENODEV when an HCA of it failed for good and nothing stands in (logged).
+ */
+SXT_MUST_CHECK int sxt_resort_check(const struct sxt_ib *ib, const struct sxt_nic *nic,
+				    const char *what);
+
+/**
  * sxt_resort_beckons() - the connecting end: is there anything better than pairs of the NICs it is
  * on that lie in no common subnet?
  * @attempt: answered. Return: true if so.
@@ -99,7 +107,8 @@ SXT_MUST_CHECK int sxt_resort_follow(struct sxt_attempt *attempt);
 /**
  * sxt_resort_begin() - find the addresses of the NIC that NCCL named; where it has none any more
  * the connecting end begins on another one, and the accepting end has none to offer.
- * @attempt: has its end. Path: slow. Return: 0 or why not (logged).
+ * @attempt: its end may be still to make: attempt->nic is where.
+ * Path: slow. Return: 0 or why not (logged).
  */
 SXT_MUST_CHECK int sxt_resort_begin(struct sxt_attempt *attempt);
 

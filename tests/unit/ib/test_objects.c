@@ -624,7 +624,7 @@ static void a_broken_event_descriptor_is_told_once(void **state)
 	port->device->context->async_fd = -1;
 }
 
-/* The first device is dead, the second is not, and NCCL still finds both. */
+/* The first device is dead, and so is the second now; NCCL still finds both. */
 static void expect_refused_at_once(void)
 {
 	struct sxt_nic_props props;
@@ -634,14 +634,15 @@ static void expect_refused_at_once(void)
 
 	assert_int_equal(sxt_ib_nics_cnt(rig.ibs[0]), 2);
 	assert_int_equal(sxt_ib_nic_props(rig.ibs[0], 0, &props), 0);
-	assert_int_equal(sxt_listen(rig.ibs[0], NULL, 0, &handle, &listener), -ENODEV);
-	assert_int_equal(rig_logged("0 listen: HCA fake_0 failed for good (device fatal event)"),
-			 1);
-	assert_int_equal(sxt_listen(rig.ibs[0], NULL, 1, &handle, &listener), 0);
+	assert_int_equal(sxt_listen(rig.ibs[0], NULL, 0, &handle, &listener), 0);
+	rig.ibs[0]->ports[1]->device->is_dead = 1;
 	assert_int_equal(sxt_connect(rig.ibs[0], NULL, 0, -1, &handle, &conn), -ENODEV);
 	assert_null(conn);
-	assert_int_equal(rig_logged("0 connect: HCA fake_0 failed for good"), 1);
+	assert_int_equal(rig_logged("0 connect: an HCA of fake_0 failed for good (device fatal"),
+			 1);
 	sxt_listener_close(listener);
+	assert_int_equal(sxt_listen(rig.ibs[0], NULL, 0, &handle, &listener), -ENODEV);
+	assert_int_equal(rig_logged("0 listen: an HCA of fake_0 failed for good"), 1);
 }
 
 static void a_lost_device_or_cq_fails_what_hangs_on_it(void **state)

@@ -399,6 +399,40 @@ static void a_receiver_whose_port_is_down_is_met_elsewhere(void **state)
 	close_link(&link);
 }
 
+/* An HCA that failed for good refuses whatever is asked of it. */
+static struct ibv_mr *reg_mr_alive(struct ibv_pd *pd, void *addr, size_t bytes, int access)
+{
+	const struct sxt_ib *ib = rig.ibs[0];
+
+	for (int i = 0; i < ib->ports_cnt * 2; i++) {
+		const struct sxt_device *device = rig.ibs[i / 2]->ports[i % 2]->device;
+
+		assert_false(device->pd == pd && device->is_dead != 0);
+	}
+	return sxt_fake_verbs()->reg_mr(pd, addr, bytes, access);
+}
+
+static void ends_whose_hcas_failed_are_made_elsewhere(void **state)
+{
+	(void)state;
+	rig.verbs.reg_mr = reg_mr_alive;
+	/* The named one of the sender, of the receiver, of both. */
+	for (int i = 0; i < 3; i++) {
+		struct rig_link link;
+
+		rig.ibs[0]->ports[0]->device->is_dead = i != 1;
+		rig.ibs[1]->ports[1]->device->is_dead = i != 0;
+		rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+		poll_through(&link);
+		expect_ports(&link, i != 1 ? "fake_1" : "fake_0", i != 0 ? "fake_0" : "fake_1");
+		rig_move_message(&link);
+		close_link(&link);
+	}
+	assert_int_equal(rig_logged("\n0 "), 0);
+	assert_true(rig_logged("(fake_0: its HCA failed), so port fake_1 here") >= 2);
+	assert_true(rig_logged("(fake_1: its HCA failed), so port fake_0 here") >= 2);
+}
+
 static void without_any_port_up_there_is_no_connection(void **state)
 {
 	struct rig_link link;
@@ -456,6 +490,7 @@ int main(void)
 		TWO(where_no_port_is_of_use_all_is_told),
 		TWO(a_sender_whose_port_is_down_begins_elsewhere),
 		TWO(a_receiver_whose_port_is_down_is_met_elsewhere),
+		TWO(ends_whose_hcas_failed_are_made_elsewhere),
 		TWO(without_any_port_up_there_is_no_connection),
 		TWO(a_call_that_fails_ends_the_attempt),
 	};
