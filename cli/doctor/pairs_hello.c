@@ -4,6 +4,8 @@
  */
 #include "cli/doctor/pairs.h"
 
+#include "ib/gid.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -146,7 +148,8 @@ static void address_read(struct reader *r, const json_t *from, uint8_t link_laye
 	if (gid == NULL || !gid_parse(gid, out->gid))
 		refuse(r, "an address is no GID");
 	out->gid_type = (uint8_t)read_number(r, json_array_get(from, 1), "type", 0, UINT8_MAX);
-	out->prefix_len = (uint8_t)read_number(r, json_array_get(from, 2), "prefix_len", 0, 128);
+	out->prefix_len = (uint8_t)read_number(r, json_array_get(from, 2), "prefix_len", 0,
+					       sxt_gid_is_ipv4(out->gid) ? 32 : 128);
 }
 
 static void port_read(struct reader *r, const json_t *from, struct sxt_pairs_port *out)

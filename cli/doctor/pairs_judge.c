@@ -84,16 +84,13 @@ static void tell_rest(struct judge *j)
 static void subnet_text(const struct sxt_wire_candidate *address, uint8_t prefix_len, char *out,
 			size_t out_bytes)
 {
-	uint32_t first = sxt_gid_is_ipv4(address->gid) ? 96 : 0;
-	uint8_t raw[16];
+	uint32_t bits = (sxt_gid_is_ipv4(address->gid) ? 96u : 0) + prefix_len;
+	uint8_t raw[16] = {0};
 	char text[64];
 
-	for (uint32_t i = 0; i < 16; i++) {
-		uint32_t bits = first + prefix_len <= 8 * i ? 0 : first + prefix_len - 8 * i;
-
-		raw[i] = bits >= 8 ? address->gid[i]
-				   : (uint8_t)(address->gid[i] & (0xff00u >> bits));
-	}
+	memcpy(raw, address->gid, bits < 128 ? bits / 8 : sizeof(raw));
+	if (bits < 128)
+		raw[bits / 8] = (uint8_t)(address->gid[bits / 8] & ~(0xffu >> bits % 8));
 	sxt_gid_text(raw, text, sizeof(text));
 	snprintf(out, out_bytes, "%s/%u", text, prefix_len);
 }

@@ -166,18 +166,29 @@ static int turn(struct sxt_pairs_link *link, const char **text, size_t *left, ui
 	return (pfd.revents & (POLLIN | POLLHUP | POLLERR)) != 0 ? recv_some(link) : 0;
 }
 
-/* Says a text, and waits for the other end's line; both may be long, so neither waits for the
- * other. @text: NULL says nothing. */
+/* Says a text; what comes meanwhile is taken, so that neither end waits for the other's room. */
+static int say(struct sxt_pairs_link *link, const char *text, uint64_t end_ns)
+{
+	size_t left = strlen(text);
+	int rc = 0;
+
+	while (rc == 0 && left > 0)
+		rc = turn(link, &text, &left, end_ns);
+	return rc;
+}
+
+/* Says a text, "" for nothing, and waits for the other end's line. */
 static int talk(struct sxt_pairs_link *link, const char *text, uint64_t patience_ns)
 {
 	uint64_t end_ns = sxt_sys_host.now_ns() + patience_ns;
-	size_t left = text != NULL ? strlen(text) : 0;
-	int rc = 0;
+	size_t left = 0;
+	int rc;
 
 	memmove(link->buf, link->buf + link->line, link->len - link->line);
 	link->len -= link->line;
 	link->line = 0;
-	while (rc == 0 && (left > 0 || line_len(link) < 0))
+	rc = say(link, text, end_ns);
+	while (rc == 0 && line_len(link) < 0)
 		rc = turn(link, &text, &left, end_ns);
 	if (rc == 0)
 		link->line = (size_t)line_len(link) + 1;
@@ -258,11 +269,13 @@ static int welcome(int listen_fd, struct sxt_pairs *pairs, struct sxt_pairs_link
 		sxt_pairs_hang_up(link);
 		return -1;
 	}
-	rc = identify(link, talk(link, NULL, VISITOR_NS), &pairs->hosts[!pairs->own], why,
+	rc = identify(link, talk(link, "", VISITOR_NS), &pairs->hosts[!pairs->own], why,
 		      sizeof(why));
 	/* Another version hears ours, so that both can say so. */
-	if (rc == 0 || rc == -EPROTONOSUPPORT)
-		sxt_ignore(send_some(link, hello, strlen(hello)));
+	if (rc == -EPROTONOSUPPORT)
+		sxt_ignore(say(link, hello, sxt_sys_host.now_ns() + VISITOR_NS));
+	else if (rc == 0)
+		rc = say(link, hello, sxt_sys_host.now_ns() + VISITOR_NS);
 	free(hello);
 	if (rc == 0) {
 		*out = link;

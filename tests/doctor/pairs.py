@@ -144,9 +144,13 @@ class Middle(threading.Thread):
                 document = json.loads(line)
                 self.change(who, document)
                 sink.sendall(json.dumps(document).encode() + b"\n")
-            sink.shutdown(socket.SHUT_WR)
         except OSError:
-            pass  # the other end ended first, which its exit status tells
+            pass  # one end ended in the middle, which its exit status tells
+        for end in (source, sink):
+            try:
+                end.shutdown(socket.SHUT_RDWR if end is source else socket.SHUT_WR)
+            except OSError:
+                pass
 
 
 def check_document(args, status, text):
@@ -454,7 +458,8 @@ def damaged(hello):
                 yield dict(hello, ports=[dict(first, **{key: value})])
     address = first["addresses"][0]
     for addresses in ([], [address] * 9, [["xyz", 2, 24]], [[address[0], 2]], [7],
-                      [[address[0], -1, 24]], [[address[0], 256, 24]], [[address[0], 2, 129]]):
+                      [[address[0], -1, 24]], [[address[0], 256, 24]], [["0" * 20 + "ffff0a000001", 2, 33]],
+                      [["fd" + "0" * 30, 2, 129]]):
         yield dict(hello, ports=[dict(first, addresses=addresses)])
 
 
