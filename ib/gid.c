@@ -83,9 +83,11 @@ uint16_t sxt_gid_flid(const uint8_t *raw)
 bool sxt_gid_same_subnet(const uint8_t *a, const uint8_t *b, uint8_t prefix_len)
 {
 	struct sxt_gid_range range = {.family = sxt_gid_is_ipv4(a) ? 4 : 6};
+	uint8_t most = range.family == 4 ? 32 : 128;
 
 	memcpy(range.addr, a, sizeof(range.addr));
-	range.prefix_len = prefix_len;
+	/* A peer may say anything. */
+	range.prefix_len = prefix_len < most ? prefix_len : most;
 	if (prefix_len == 0)
 		range.prefix_len = range.family == 4 ? IPV4_PREFIX_BITS : IPV6_PREFIX_BITS;
 	return sxt_gid_in_range(&range, b);

@@ -367,6 +367,10 @@ static void subnets_follow_the_prefix(void **state)
 	assert_false(sxt_gid_same_subnet(gids[0].raw, gids[2].raw, 0));
 	assert_true(sxt_gid_same_subnet(gids[2].raw, gids[3].raw, 0));
 	assert_false(sxt_gid_same_subnet(gids[2].raw, gids[3].raw, 65));
+	/* A prefix longer than the address: the bytes behind it differ, and do not count. */
+	gids[1] = gids[0];
+	gids[1].index++;
+	assert_true(sxt_gid_same_subnet(gids[0].raw, gids[1].raw, 128));
 }
 
 /* Tables of any content, seeded. */
