@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Changes with all that both ends must do alike: steps, order, what counts as slow. */
 #define PROTOCOL 1
 
 static int hex_digit(char c)
