@@ -13,7 +13,6 @@
 
 #define SLOW_PERCENT 70      /* of the median */
 #define WHOLE_PPM    1000000 /* a share is in millionths of what the slower port can */
-#define WAYS_MAX     (2 * SXT_PAIRS_PORTS_MAX * SXT_PAIRS_PORTS_MAX)
 
 struct judge {
 	const struct sxt_pairs *pairs;
@@ -296,18 +295,18 @@ static uint32_t median(uint32_t *values, uint32_t cnt)
 	return values[cnt / 2];
 }
 
-static uint32_t median_of_all(const struct sxt_pairs *pairs)
+/* Of all pairs where @sender sends: two hosts need not be alike. */
+static uint32_t median_of_host(const struct sxt_pairs *pairs, int sender)
 {
-	uint32_t values[WAYS_MAX];
+	uint32_t values[SXT_PAIRS_PORTS_MAX * SXT_PAIRS_PORTS_MAX];
+	uint32_t columns = pairs->hosts[SXT_PAIRS_LISTENER].ports_cnt;
 	uint32_t cnt = 0;
 
-	for (uint32_t c = 0; c < pairs->hosts[SXT_PAIRS_CALLER].ports_cnt; c++) {
-		for (uint32_t n = 0; n < 2 * pairs->hosts[SXT_PAIRS_LISTENER].ports_cnt; n++) {
-			uint32_t value = share(pairs, c, n / 2, (int)(n % 2));
+	for (uint32_t i = 0; i < pairs->hosts[SXT_PAIRS_CALLER].ports_cnt * columns; i++) {
+		uint32_t value = share(pairs, i / columns, i % columns, sender);
 
-			if (value > 0)
-				values[cnt++] = value;
-		}
+		if (value > 0)
+			values[cnt++] = value;
 	}
 	return median(values, cnt);
 }
@@ -335,14 +334,20 @@ static bool is_slow(uint32_t value, uint32_t usual)
 	return value > 0 && (uint64_t)value * 100 < (uint64_t)usual * SLOW_PERCENT;
 }
 
+static bool is_slow_host(const struct sxt_pairs *pairs, int sender)
+{
+	return is_slow(median_of_host(pairs, sender), median_of_host(pairs, !sender));
+}
+
 void sxt_pairs_slow(const struct sxt_pairs *pairs, uint8_t *out)
 {
-	uint32_t usual = median_of_all(pairs);
 	uint32_t columns = pairs->hosts[SXT_PAIRS_LISTENER].ports_cnt;
 
-	for (uint32_t i = 0; i < pairs->hosts[SXT_PAIRS_CALLER].ports_cnt * columns; i++) {
-		out[i] = 0;
-		for (int end = 0; end < 2; end++) {
+	memset(out, 0, (size_t)pairs->hosts[SXT_PAIRS_CALLER].ports_cnt * columns);
+	for (int end = 0; end < 2; end++) {
+		uint32_t usual = median_of_host(pairs, is_slow_host(pairs, end) ? !end : end);
+
+		for (uint32_t i = 0; i < pairs->hosts[SXT_PAIRS_CALLER].ports_cnt * columns; i++) {
 			if (is_slow(share(pairs, i / columns, i % columns, end), usual))
 				out[i] |= (uint8_t)(1u << end);
 		}
@@ -355,7 +360,7 @@ static bool is_slow_port(const struct sxt_pairs *pairs, int end, uint32_t port, 
 	uint32_t cnt;
 	uint32_t value = median_of_port(pairs, end, port, sender, &cnt);
 
-	return cnt > 1 && is_slow(value, median_of_all(pairs));
+	return cnt > 1 && is_slow(value, median_of_host(pairs, sender));
 }
 
 static double gbps_of(uint32_t share_ppm, uint32_t speed_mbps)
@@ -383,35 +388,52 @@ static void judge_speeds_of_ports(struct judge *j)
 				       sender == end ? "sends" : "receives",
 				       gbps_of(median_of_port(j->pairs, end, i, sender, &cnt),
 					       host->ports[i].speed_mbps),
-				       gbps_of(median_of_all(j->pairs), host->ports[i].speed_mbps));
+				       gbps_of(median_of_host(j->pairs, sender),
+					       host->ports[i].speed_mbps));
 		}
+	}
+}
+
+/* Pairs that no slow port explains. */
+static void judge_speeds_of_pairs(struct judge *j, int sender)
+{
+	uint32_t usual = median_of_host(j->pairs, sender);
+	uint32_t columns = j->pairs->hosts[SXT_PAIRS_LISTENER].ports_cnt;
+
+	for (uint32_t i = 0; i < j->pairs->hosts[SXT_PAIRS_CALLER].ports_cnt * columns; i++) {
+		struct view v = view_of(j, i / columns, i % columns);
+
+		if (!is_slow(share(j->pairs, v.at[0], v.at[1], sender), usual) ||
+		    is_slow_port(j->pairs, SXT_PAIRS_CALLER, v.at[0], sender) ||
+		    is_slow_port(j->pairs, SXT_PAIRS_LISTENER, v.at[1], sender))
+			continue;
+		tell(j, SXT_FINDING_PAIRS_SLOW, &v, arrow_of(j, sender),
+		     "%.2f Gb/s; as the other pairs it would be %.2f",
+		     v.cell->way[sender].mbps / 1e3,
+		     gbps_of(usual, limit_mbps(j->pairs, v.at[0], v.at[1])));
 	}
 }
 
 static void judge_speeds(struct judge *j)
 {
-	uint32_t usual = median_of_all(j->pairs);
-	uint32_t columns = j->pairs->hosts[SXT_PAIRS_LISTENER].ports_cnt;
+	uint32_t usual[2] = {median_of_host(j->pairs, 0), median_of_host(j->pairs, 1)};
+	uint32_t better = usual[0] > usual[1] ? usual[0] : usual[1];
 
 	judge_speeds_of_ports(j);
-	for (uint32_t n = 0; n < 2 * j->pairs->hosts[SXT_PAIRS_CALLER].ports_cnt * columns; n++) {
-		uint32_t c = n / 2 / columns;
-		uint32_t l = n / 2 % columns;
-		int end = (int)(n % 2);
-		struct view v = view_of(j, c, l);
-
-		if (!is_slow(share(j->pairs, c, l, end), usual) ||
-		    is_slow_port(j->pairs, SXT_PAIRS_CALLER, c, end) ||
-		    is_slow_port(j->pairs, SXT_PAIRS_LISTENER, l, end))
-			continue;
-		tell(j, SXT_FINDING_PAIRS_SLOW, &v, arrow_of(j, end),
-		     "%.2f Gb/s; as the other pairs it would be %.2f", v.cell->way[end].mbps / 1e3,
-		     gbps_of(usual, limit_mbps(j->pairs, c, l)));
+	for (int end = 0; end < 2; end++) {
+		judge_speeds_of_pairs(j, end);
+		if (is_slow_host(j->pairs, end))
+			sxt_doctor_add(j->d, SXT_FINDING_PAIRS_SLOW_HOST, j->pairs->hosts[end].name,
+				       NULL,
+				       "%u%% of what the slower port of each pair can, %u%% the "
+				       "other way",
+				       usual[end] / (WHOLE_PPM / 100),
+				       usual[!end] / (WHOLE_PPM / 100));
 	}
-	if (usual > 0 && usual < WHOLE_PPM / 2)
+	if (better > 0 && better < WHOLE_PPM / 2)
 		sxt_doctor_add(j->d, SXT_FINDING_PAIRS_BELOW_LINE, "most pairs", NULL,
 			       "%u%% of what the slower port of each can",
-			       usual / (WHOLE_PPM / 100));
+			       better / (WHOLE_PPM / 100));
 }
 
 static void find_alone(struct judge *j)

@@ -365,10 +365,11 @@ static int batch_run(struct batch *b, const uint32_t *which, bool again)
 }
 
 /* Who looks on sees that it goes on: dead pairs take their time. */
-static void tell_progress(uint32_t done, uint32_t cnt)
+static void tell_progress(uint32_t done, uint32_t cnt, bool again)
 {
 	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "\r%u of %u pairs%s", done, cnt, done == cnt ? "\n" : " ");
+		fprintf(stderr, "\r%u of %u pairs%s%s", done, cnt,
+			again ? " that look slow, once more" : "", done == cnt ? "\n" : " ");
 }
 
 int sxt_pairs_try(struct sxt_pairs *pairs, struct sxt_pairs_verbs *verbs,
@@ -385,7 +386,7 @@ int sxt_pairs_try(struct sxt_pairs *pairs, struct sxt_pairs_verbs *verbs,
 		};
 
 		rc = batch_run(&b, which + at, again);
-		tell_progress(at + b.cnt, cnt);
+		tell_progress(at + b.cnt, cnt, again);
 	}
 	return rc;
 }

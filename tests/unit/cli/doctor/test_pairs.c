@@ -185,6 +185,25 @@ static void one_direction_is_judged_alone(void **state)
 	sxt_doctor_fini(&m.d);
 }
 
+static void a_host_that_sends_slowly_is_named(void **state)
+{
+	struct matrix m;
+	uint8_t slow[4];
+
+	(void)state;
+	matrix_make(&m, 2, 2, (const uint32_t[]){90, 90, 90, 90});
+	snprintf(m.pairs.hosts[SXT_PAIRS_CALLER].name, 64, "weak");
+	for (int i = 0; i < 4; i++)
+		m.cells[i].way[SXT_PAIRS_CALLER].mbps = 60000;
+	sxt_pairs_judge(&m.pairs, &m.d);
+	assert_int_equal(m.d.findings_cnt, 1);
+	assert_non_null(find(&m, SXT_FINDING_PAIRS_SLOW_HOST, "weak"));
+	sxt_pairs_slow(&m.pairs, slow);
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(slow[i], 1u << SXT_PAIRS_CALLER);
+	sxt_doctor_fini(&m.d);
+}
+
 static void a_slower_port_is_no_fault(void **state)
 {
 	struct matrix m;
@@ -299,6 +318,7 @@ int main(void)
 		cmocka_unit_test(a_slow_path_is_not_its_ports_fault),
 		cmocka_unit_test(a_port_slow_with_everybody_is_named_once),
 		cmocka_unit_test(one_direction_is_judged_alone),
+		cmocka_unit_test(a_host_that_sends_slowly_is_named),
 		cmocka_unit_test(a_slower_port_is_no_fault),
 		cmocka_unit_test(most_pairs_below_line_rate_are_told_once),
 		cmocka_unit_test(one_dead_pair_costs_one_port),
