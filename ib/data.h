@@ -39,8 +39,9 @@
 #define SXT_MEMBERS_MAX  (SXT_RECEIVES_MAX * SXT_RECVS_MAX)
 
 /*
- * Depths asked of each queue pair; the spare send is for the marker that closing posts. A receive
- * end can have 416 completions outstanding per path, a send end 289.
+ * Depths asked of each queue pair. The marker that closing posts has a receive end's spare send, or
+ * on a send end the place of the record of a group that is not told. A receive end can have 416
+ * completions outstanding per path, a send end 289.
  */
 #define SXT_SEND_SQ_DEPTH  288u /* 32 groups of 8 and their records */
 #define SXT_SEND_RQ_DEPTH  1u
@@ -59,8 +60,8 @@
  */
 #define SXT_GATHER_BYTES 16384u
 /*
- * Polls that bring nothing until the members of a group that were sent go without the others:
- * whoever waits for one before it sends the next gets it.
+ * Tests of requests that are not done until the members of a group that were sent go without the
+ * others: whoever waits for one before it sends the next gets it.
  */
 #define SXT_GATHER_PATIENCE 64u
 /* Entries posted without asking for proof of consumption before an optional one asks. */
@@ -243,17 +244,19 @@ struct sxt_send_end {
 	_Alignas(SXT_CACHELINE) struct ibv_send_wr recorded_wrs[2];
 
 	/*
-	 * While the oldest group is gathered its members go as plain writes, the first place first,
-	 * and one record behind the last tells the peer of all. Their entries in the send queue
-	 * were taken when the group was opened.
+	 * While the oldest group is gathered (conn.is_gathering) its members go as plain writes,
+	 * the first place first, and one record behind the last tells the peer of all. A message
+	 * out of turn or the end of patience ends that: those sent so far are told, and the rest of
+	 * the group goes like any other message. Entries in the send queue were taken for all when
+	 * the group was opened.
 	 */
 	_Alignas(SXT_CACHELINE) uint64_t member_bytes; /* up to this a member goes so, 0 for none */
 	struct sxt_request *untold;                    /* the newest, further by sent.earlier */
 	uint64_t member_tail;                          /* of their wr_id */
-	uint64_t gathered_bytes;                       /* member_bytes while a group is gathered */
-	uint32_t members_posted; /* further ones were sent and are kept back */
+	uint64_t gathered_bytes; /* what the next group that is gathered has as member_bytes */
+	uint32_t members_posted; /* of those sent; the others are kept back */
 	uint32_t gathered_wrs;   /* entries taken, the record's among them */
-	uint32_t patience;       /* polls left before they are told without the others */
+	uint32_t patience;       /* tests left before they are told without the others */
 	_Alignas(SXT_CACHELINE) uint64_t group_records[SXT_RECVS_MAX]; /* by place */
 	struct sxt_member_wr members[SXT_RECVS_MAX];                   /* by place, linked */
 	struct ibv_sge group_sge;

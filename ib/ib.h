@@ -190,6 +190,9 @@ void sxt_mr_put(struct sxt_conn *conn, struct sxt_mr *mr);
  * @conn: a sending end. @data, @bytes: 0 to SXT_MESSAGE_BYTES_MAX, inside @mr unless 0.
  * @tag: matched with the receiver's. @mr: from sxt_mr_get(), may be NULL when @bytes is 0.
  * @out: the request, for sxt_test(); set on success only.
+ *
+ * A message of a grouped receive may stay here until the last of the group is sent, or until
+ * requests of this connection were tested a few times.
  * Thread: the data path. Path: hot. Return: 0; -EAGAIN when the peer has posted no receive with
  * this tag yet or a queue is full; -EMSGSIZE when it is larger than the posted receive; else the
  * connection's error, the same at every later call.

@@ -177,7 +177,10 @@ static SXT_INLINE bool arrived_plain(struct sxt_recv_end *end, struct sxt_path *
 	return true;
 }
 
-/* How many messages' size records a write brought, from that of its handle on; 0 if not all. */
+/*
+ * How many messages' size records a write brought, from that of its handle on. Of a record that
+ * counts paths or chunks it makes a number that no group has.
+ */
 static uint32_t records_cnt(uint32_t imm)
 {
 	uint32_t index = imm >> SXT_IMM_INDEX_SHIFT & SXT_IMM_INDEX_MASK;
@@ -186,8 +189,8 @@ static uint32_t records_cnt(uint32_t imm)
 }
 
 /*
- * Size records completed a receive; those of a group have no generation, since they come with the
- * immediate that has. Return: false if not those of fresh messages, all of each.
+ * Size records completed a receive. Those of a group carry no generation: their immediate has it.
+ * Return: false if they are not of fresh messages, or not all that comes of each.
  */
 static SXT_INLINE bool records_arrived(struct sxt_recv_end *end, struct sxt_path *path,
 				       const struct ibv_wc *wc)

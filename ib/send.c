@@ -214,6 +214,9 @@ void sxt_send_ready(struct sxt_send_end *end)
 {
 	struct ibv_send_wr *wrs = end->recorded_wrs;
 
+	/* Those of another NIC, where the connection has moved. */
+	end->gathered_bytes = 0;
+	end->recorded_bytes = 0;
 	end->wr.sg_list = &end->sge;
 	end->wr.send_flags = IBV_SEND_SIGNALED;
 	wrs[0].next = &wrs[1];
@@ -240,7 +243,8 @@ void sxt_send_ready(struct sxt_send_end *end)
 	end->group_sge.addr = (uintptr_t)end->group_records;
 	if (end->conn.paths_cnt == 1 && end->inline_bytes >= sizeof(end->group_records))
 		end->gathered_bytes = end->whole_bytes;
-	end->member_tail = end->conn.paths->wr_tail | (SXT_WR_SEND ^ SXT_WR_CHUNK);
+	/* With a request's sent.wr_id, whose kind is SXT_WR_SEND, it says SXT_WR_CHUNK. */
+	end->member_tail = end->conn.paths->wr_tail | (SXT_WR_CHUNK & ~SXT_WR_SEND);
 	if (end->stripes == 1 && end->ar_bytes <= end->chunk_bytes)
 		end->recorded_bytes = end->chunk_bytes;
 }
@@ -301,7 +305,7 @@ static void finish_unposted(struct sxt_send_end *end, const struct sxt_message *
 	sxt_request_finish(request);
 }
 
-/* Always the first ones. */
+/* While a group is gathered its members are taken in order, so the free ones are the last. */
 uint32_t sxt_send_untold_cnt(const struct sxt_send_end *end)
 {
 	return end->free_mask != 0 ? (uint32_t)__builtin_ctz(end->free_mask) : end->group_cnt;
@@ -367,17 +371,17 @@ static SXT_INLINE int start(struct sxt_send_end *end, const struct sxt_message *
 
 	if (SXT_UNLIKELY(message->bytes > sxt_cts_bytes(cts)))
 		return sxt_send_too_large(end, cts, message->bytes);
+	if (SXT_UNLIKELY(end->conn.peer_closed)) {
+		/* What nobody waits for any more counts as delivered; not so a gathered group. */
+		if ((cts->size_high & SXT_CTS_OPTIONAL) == 0 || end->conn.is_gathering)
+			return sxt_send_closed(end);
+		needed = false;
+	}
 	if (SXT_UNLIKELY(end->conn.is_gathering)) {
 		int rc = sxt_send_tell(end);
 
 		if (rc != 0)
 			return rc;
-	}
-	if (SXT_UNLIKELY(end->conn.peer_closed)) {
-		/* What nobody waits for any more counts as delivered. */
-		if ((cts->size_high & SXT_CTS_OPTIONAL) == 0)
-			return sxt_send_closed(end);
-		needed = false;
 	}
 	if (SXT_LIKELY(needed))
 		return post(end, message);

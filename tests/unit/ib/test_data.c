@@ -578,6 +578,26 @@ static void works_without_inline(void **state)
 	}
 }
 
+/* A connection may move to a NIC that takes less inline, or routes otherwise, while it is made. */
+static void what_an_end_could_before_it_moved_is_forgotten(void **state)
+{
+	struct pair *pair = *state;
+	struct sxt_send_end *end = sxt_send_end(pair->send);
+	uint64_t ar_bytes = end->ar_bytes;
+	struct sxt_fake_counts before;
+
+	end->ar_bytes = 0;
+	sxt_send_ready(end);
+	assert_int_equal(end->recorded_bytes, end->chunk_bytes);
+	end->ar_bytes = ar_bytes;
+	end->inline_bytes = 8;
+	sxt_send_ready(end);
+	assert_int_equal(end->recorded_bytes, 0);
+	before = sxt_fake_counts();
+	group_arrives(pair, 8, 0);
+	assert_int_equal(sxt_fake_counts().send_wrs - before.send_wrs, 1 + 8);
+}
+
 /* Messages come and go, but no clear-to-send is ever acknowledged: its send queue fills up. */
 static void unacknowledged_entries_are_bounded(void **state)
 {
@@ -692,37 +712,54 @@ static int finish(struct sxt_request *request)
 	return rc;
 }
 
+/* Starts a receive of cnt messages, sends them and waits for all. Return: how much of it failed. */
+static int lane_round(struct lane *lane, int cnt, bool optional)
+{
+	void *data[4];
+	uint64_t bytes[4];
+	int tags[4];
+	struct sxt_mr *mrs[4];
+	struct sxt_recv_spec spec = {.cnt = cnt,
+				     .data = data,
+				     .bytes = bytes,
+				     .tags = tags,
+				     .mrs = mrs,
+				     .optional = optional};
+	struct sxt_request *sends[4];
+	struct sxt_request *recv;
+	int failures;
+	int rc;
+	int i;
+
+	for (i = 0; i < cnt; i++) {
+		data[i] = lane->pair->to + lane->offset + i * 256;
+		bytes[i] = 256;
+		tags[i] = i;
+		mrs[i] = lane->pair->to_mr;
+	}
+	do
+		rc = sxt_recv(lane->recv, &spec, &recv);
+	while (rc == -EAGAIN);
+	failures = rc != 0;
+	for (i = 0; i < cnt; i++) {
+		do
+			rc = sxt_send(lane->send, lane->pair->from + lane->offset + i * 256, 256,
+				      (uint32_t)i, lane->pair->from_mr, &sends[i]);
+		while (rc == -EAGAIN);
+		failures += rc != 0;
+	}
+	for (i = 0; failures == 0 && i < cnt; i++)
+		failures += finish(sends[i]) != 0;
+	return failures != 0 ? failures : finish(recv) != 0;
+}
+
 /* One of two threads that drive a connection each, all in the same two contexts. */
 static void *lane_run(void *arg)
 {
 	struct lane *lane = arg;
-	void *data = lane->pair->to + lane->offset;
-	uint64_t bytes = 256;
-	int tag = 0;
-	struct sxt_recv_spec spec = {
-		.cnt = 1,
-		.data = &data,
-		.bytes = &bytes,
-		.tags = &tag,
-		.mrs = &lane->pair->to_mr,
-	};
-	struct sxt_request *recv;
-	struct sxt_request *send;
-	int rc;
-	int i;
 
-	for (i = 0; i < 2000; i++) {
-		spec.optional = i % 3 == 0;
-		do
-			rc = sxt_recv(lane->recv, &spec, &recv);
-		while (rc == -EAGAIN);
-		lane->failures += rc != 0;
-		do
-			rc = sxt_send(lane->send, lane->pair->from + lane->offset, bytes, 0,
-				      lane->pair->from_mr, &send);
-		while (rc == -EAGAIN);
-		lane->failures += rc != 0 || finish(send) != 0 || finish(recv) != 0;
-	}
+	for (int i = 0; i < 2000 && lane->failures == 0; i++)
+		lane->failures += lane_round(lane, i % 3 == 1 ? 4 : 1, i % 3 == 0);
 	return NULL;
 }
 
@@ -740,8 +777,8 @@ static void threads_share_a_context(void **state)
 	lane_run(&lanes[0]);
 	pthread_join(thread, NULL);
 	assert_int_equal(lanes[0].failures + lanes[1].failures, 0);
-	assert_memory_equal(pair->to, pair->from, 256);
-	assert_memory_equal(pair->to + 4096, pair->from + 4096, 256);
+	assert_memory_equal(pair->to, pair->from, 1024);
+	assert_memory_equal(pair->to + 4096, pair->from + 4096, 1024);
 	sxt_conn_destroy(lanes[1].send);
 	sxt_conn_destroy(lanes[1].recv);
 }
@@ -842,6 +879,7 @@ int main(void)
 		cmocka_unit_test(receives_run_short_before_the_queue_does),
 		cmocka_unit_test(a_full_send_queue_says_not_now),
 		cmocka_unit_test(works_without_inline),
+		TEST(what_an_end_could_before_it_moved_is_forgotten),
 		TEST(unacknowledged_entries_are_bounded),
 		TEST(a_message_costs_what_was_promised),
 		TEST(a_group_is_told_at_once),

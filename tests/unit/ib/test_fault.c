@@ -321,6 +321,89 @@ static void a_refused_post_fails_the_connection(void **state)
 	log_names("posting a clear-to-send");
 }
 
+/* Four messages of a group, the last of which makes all of them go. */
+static void group_send(struct pair *pair, struct sxt_request **recv, struct sxt_request **sends)
+{
+	static const int tags[4] = {0, 1, 2, 3};
+
+	assert_int_equal(pair_recv_group(pair, 4, 64, tags, recv), 0);
+	for (uint32_t i = 0; i < 4; i++)
+		assert_int_equal(pair_send(pair, 0, 10 + i, i, &sends[i]), 0);
+}
+
+/* Whichever write of a group fails, its data's or the record's. */
+static void a_group_that_fails_is_booked_once(void **state)
+{
+	(void)state;
+	for (int which = 0; which <= 4; which++) {
+		struct sxt_request *sends[4];
+		struct sxt_request *recv;
+		struct pair pair;
+
+		pair_open(&pair, &pair_usual);
+		sxt_fake_hold(pair.send->paths[0].qp, true);
+		group_send(&pair, &recv, sends);
+		sxt_fake_deliver(pair.send->paths[0].qp, which);
+		sxt_fake_fail_next(pair.send->paths[0].qp, IBV_WC_RETRY_EXC_ERR, 129);
+		sxt_fake_hold(pair.send->paths[0].qp, false);
+		assert_int_equal(test_rc(sends[3]), 0);
+		pair_advance(2 * SXT_NS_PER_SEC);
+		for (int i = 0; i < 4; i++)
+			assert_int_equal(test_rc(sends[i]), -EREMOTEIO);
+		log_names(which == 4 ? "13 bytes, tag 3" : "status 12");
+		assert_int_equal(pair.send->paths[0].sq_used, 0);
+		assert_true(sxt_conn_drain(pair.send, NULL));
+		pair_close(&pair);
+	}
+}
+
+/* What was posted of the group before still flushes, and closing waits for it. */
+static void a_refused_group_fails_the_connection(void **state)
+{
+	static const int tags[2] = {0, 1};
+	struct pair *pair = *state;
+	struct sxt_request *sends[2] = {NULL, NULL};
+	struct sxt_request *recv;
+
+	assert_int_equal(pair_recv_group(pair, 2, SXT_GATHER_BYTES, tags, &recv), 0);
+	sxt_fake_hold(pair->send->paths[0].qp, true);
+	assert_int_equal(pair_send(pair, 0, SXT_GATHER_BYTES, 0, &sends[0]), 0);
+	sxt_fake_refuse_post(pair->send->paths[0].qp, ENOMEM);
+	assert_int_equal(pair_send(pair, 0, 8, 1, &sends[1]), -EREMOTEIO);
+	assert_null(sends[1]);
+	log_names("posting messages of a group");
+	assert_int_equal(test_rc(sends[0]), -EREMOTEIO);
+	sxt_fake_refuse_post(pair->send->paths[0].qp, 0);
+	sxt_path_to_error(pair->send, &pair->send->paths[0]);
+	assert_true(sxt_conn_drain(pair->send, NULL));
+}
+
+/* Messages of a group that were kept back stay here; also if the peer changes its mind. */
+static void nothing_more_is_written_to_a_peer_that_closed(void **state)
+{
+	static const int tags[3] = {0, 1, 2};
+
+	(void)state;
+	for (int optional = 0; optional < 2; optional++) {
+		struct sxt_fake_counts before;
+		struct sxt_request *send;
+		struct sxt_request *recv;
+		struct pair pair;
+
+		pair_open(&pair, &pair_usual);
+		assert_int_equal(pair_recv_group(&pair, 3, 64, tags, &recv), 0);
+		assert_int_equal(pair_send(&pair, 0, 8, 0, &send), 0);
+		note_closed(pair.send, pair.recv);
+		if (optional != 0)
+			sxt_send_end(pair.send)->ring[1].size_high |= SXT_CTS_OPTIONAL;
+		before = sxt_fake_counts();
+		assert_int_equal(pair_send(&pair, 0, 8, 1, &send), -ECONNRESET);
+		assert_int_equal(sxt_fake_counts().send_wrs, before.send_wrs);
+		log_names("closed the connection");
+		pair_close(&pair);
+	}
+}
+
 static void bad_immediate(struct pair *pair, uint32_t imm, const char *word)
 {
 	struct ibv_wc wc = {.opcode = IBV_WC_RECV_RDMA_WITH_IMM, .imm_data = htonl(imm)};
@@ -806,6 +889,9 @@ int main(void)
 		TEST(the_peers_own_words_win_over_a_completion_error),
 		TEST(a_deregistered_target_is_named),
 		TEST(a_refused_post_fails_the_connection),
+		cmocka_unit_test(a_group_that_fails_is_booked_once),
+		TEST(a_refused_group_fails_the_connection),
+		cmocka_unit_test(nothing_more_is_written_to_a_peer_that_closed),
 		TEST(immediates_nobody_asked_for_fail_the_connection),
 		TEST(an_old_generation_fails_the_connection),
 		TEST(a_chunk_not_granted_fails_the_connection),

@@ -73,6 +73,7 @@ struct phase {
 	uint32_t send;
 	uint32_t test;
 	uint32_t optional; /* of single receives, in eighths */
+	bool in_order;     /* most messages of a group, none of more than one write */
 	uint32_t left;     /* steps */
 };
 
@@ -106,8 +107,10 @@ static bool slots_take(struct lane *lane, struct group *group)
 	return true;
 }
 
-static void step_recv(struct pair *pair, struct lane *lane, uint32_t optional)
+static void step_recv(struct pair *pair, struct lane *lane, const struct phase *phase)
 {
+	uint32_t most = phase->in_order ? machine.max_msg_bytes : SLOT_BYTES;
+	uint32_t optional = phase->optional;
 	struct group group = {
 		.cnt = pick(8) >= optional && pick(2) == 0 ? 1 + (int)pick(SXT_RECVS_MAX) : 1};
 	void *data[SXT_RECVS_MAX];
@@ -124,7 +127,7 @@ static void step_recv(struct pair *pair, struct lane *lane, uint32_t optional)
 	for (i = 0; i < group.cnt; i++) {
 		struct message *message = &group.messages[i];
 
-		message->room = pick(4) == 0 ? pick(64) : pick(SLOT_BYTES + 1);
+		message->room = pick(4) == 0 ? pick(64) : pick(most + 1);
 		message->tag = (int)pick(4);
 		data[i] = slot_addr(pair, lane, message->slot);
 		memset(data[i], 0xa5, SLOT_BYTES);
@@ -155,10 +158,22 @@ static struct message *match(struct group *group, int tag)
 	return NULL;
 }
 
-static void step_send(struct pair *pair, struct lane *lane)
+/* The tag of the first that was not sent, else any; one never matches. */
+static int pick_tag(const struct group *group, bool in_order)
+{
+	if (!in_order || pick(16) == 0)
+		return (int)pick(5);
+	for (int i = 0; i < group->cnt; i++) {
+		if (!group->messages[i].sent)
+			return group->messages[i].tag;
+	}
+	return 0;
+}
+
+static void step_send(struct pair *pair, struct lane *lane, bool in_order)
 {
 	struct group *group = &lane->groups[lane->sending % GROUPS_MAX];
-	int tag = (int)pick(5); /* one that never matches too */
+	int tag = pick_tag(group, in_order);
 	struct message *message;
 	struct sxt_request *request;
 	uint64_t bytes;
@@ -325,12 +340,13 @@ static void step(struct pair *pair, struct lane *lane, struct phase *phase)
 		if (pick(2) == 0)
 			phase->test = 63 - phase->recv - phase->send;
 		phase->optional = pick(3) == 0 ? pick(9) : pick(2) * 8;
+		phase->in_order = pick(2) == 0;
 		phase->left = pick(PHASE_STEPS);
 	}
 	if (turn < phase->recv)
-		step_recv(pair, lane, phase->optional);
+		step_recv(pair, lane, phase);
 	else if (turn < phase->recv + phase->send)
-		step_send(pair, lane);
+		step_send(pair, lane, phase->in_order);
 	else if (turn < phase->recv + phase->send + phase->test)
 		step_test(pair, lane);
 	else
@@ -350,7 +366,7 @@ static void run_out(struct pair *pair, struct lane *lane)
 	}
 	while (lane->oldest != lane->next) {
 		assert_in_range(rounds++, 0, END_ROUNDS);
-		step_send(pair, lane);
+		step_send(pair, lane, false);
 		step_test(pair, lane);
 	}
 }
