@@ -236,6 +236,17 @@ static void judge_dead(struct judge *j, const struct view *v)
 		tell(j, kind, v, "->", "%s", why);
 }
 
+static void judge_late(struct judge *j, const struct view *v)
+{
+	char here[64];
+	char there[64];
+
+	sxt_gid_text(v->here->addresses[v->cell->address[j->own]].gid, here, sizeof(here));
+	sxt_gid_text(v->there->addresses[v->cell->address[j->peer]].gid, there, sizeof(there));
+	tell(j, SXT_FINDING_PAIRS_LATE, v, "->", "it took %u tries, the last with %s -> %s",
+	     v->cell->tries_cnt, here, there);
+}
+
 static void judge_good(struct judge *j, const struct view *v)
 {
 
@@ -249,7 +260,7 @@ static void judge_good(struct judge *j, const struct view *v)
 			     way->why[0] != '\0' ? way->why : "no acknowledgement in 2 s");
 	}
 	if (v->cell->tries_cnt > 1)
-		tell(j, SXT_FINDING_PAIRS_LATE, v, "->", "it took %u tries", v->cell->tries_cnt);
+		judge_late(j, v);
 	if (v->here->mtu != v->there->mtu)
 		tell(j, SXT_FINDING_PAIRS_MTU, v, "->", "%u here, %u there", 128u << v->here->mtu,
 		     128u << v->there->mtu);
