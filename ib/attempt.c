@@ -61,6 +61,7 @@ int sxt_attempt_create(struct sxt_ib *ib, const struct sxt_step *steps, struct s
 	attempt->steps = steps;
 	attempt->nic = nic;
 	memset(&attempt->resort, 0, offsetof(struct sxt_resort, plan));
+	attempt->eces.cnt = 0;
 	attempt->resort.named = nic;
 	attempt->resort.to = SXT_RESORT_NAMED;
 	attempt->tclass = SXT_TCLASS_DEFAULT;
@@ -328,6 +329,8 @@ int sxt_attempt_start_conn(struct sxt_attempt *attempt)
 	struct sxt_conn *conn = attempt->conn;
 	int rc;
 
+	for (uint32_t i = 0; i < attempt->eces.cnt; i++)
+		sxt_path_hear_ece(conn, &attempt->eces.of[i]);
 	rc = sxt_conn_start(conn, attempt->paths, &attempt->memory);
 	return rc == 0 ? 0
 		       : sxt_attempt_fail(attempt, rc, "joining its queue pair with the peer's");
@@ -349,6 +352,20 @@ static void add_others(const struct sxt_attempt *attempt, struct sxt_frame_out *
 		sxt_frame_add(frame, SXT_TLV_OTHER, &others[i], sizeof(others[i]));
 }
 
+static void add_ece(const struct sxt_conn *conn, uint32_t index, struct sxt_frame_out *frame)
+{
+	const struct ibv_ece *own = &conn->paths[index].ece;
+	const struct sxt_wire_ece wire = {
+		.vendor_id = own->vendor_id,
+		.options = own->options,
+		.comp_mask = own->comp_mask,
+		.path = (uint8_t)index,
+	};
+
+	if (wire.vendor_id != 0)
+		sxt_frame_add(frame, SXT_TLV_ECE, &wire, sizeof(wire));
+}
+
 /* Of CONNECT and ACCEPT: all there is to know of our end. */
 static void add_end(const struct sxt_attempt *attempt, uint16_t memory_type,
 		    struct sxt_frame_out *frame)
@@ -362,6 +379,8 @@ static void add_end(const struct sxt_attempt *attempt, uint16_t memory_type,
 			      sizeof(struct sxt_wire_path));
 	sxt_frame_add(frame, memory_type, &memory, sizeof(memory));
 	add_candidates(attempt, frame);
+	for (uint32_t i = 0; i < conn->paths_cnt; i++)
+		add_ece(conn, i, frame);
 }
 
 static void add_connect(struct sxt_attempt *attempt, struct sxt_frame_out *frame)

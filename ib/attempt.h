@@ -63,6 +63,7 @@ struct sxt_attempt {
 	uint32_t own_cnt; /* not of the inbox, as own and own_places */
 	/* Last, since they are large, and only as many as are counted are ever written. */
 	struct sxt_wire_path paths[SXT_PATHS_MAX];
+	struct sxt_eces eces; /* of the inbox */
 	struct sxt_wire_candidate theirs[SXT_CANDIDATES_MAX];
 	struct sxt_wire_candidate own[SXT_CANDIDATES_MAX];
 	struct sxt_port_place own_places[SXT_CANDIDATES_MAX];

@@ -78,6 +78,7 @@ static void on_connect_again(struct sxt_conn *conn, const struct sxt_frame_facts
 		return;
 	memcpy(attempt->paths, facts->paths, facts->paths_cnt * sizeof(facts->paths[0]));
 	take_candidates(attempt, facts);
+	attempt->eces = facts->eces;
 	attempt->memory = facts->ring;
 	attempt->resort.to = SXT_RESORT_NAMED;
 	if (facts->has_resort)
@@ -162,6 +163,7 @@ static void on_accept(struct sxt_conn *conn, const struct sxt_wire_frame *header
 	memcpy(attempt->paths, facts->paths, facts->paths_cnt * sizeof(facts->paths[0]));
 	take_candidates(attempt, facts);
 	take_others(attempt, facts);
+	attempt->eces = facts->eces;
 	attempt->memory = facts->records;
 	attempt->is_answered = true;
 }

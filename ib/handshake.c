@@ -264,6 +264,25 @@ static int take_candidate(const struct sxt_wire_tlv *tlv, const uint8_t *value,
 	return 0;
 }
 
+static int take_ece(const struct sxt_wire_tlv *tlv, const uint8_t *value, struct sxt_eces *eces,
+		    char *why, size_t why_bytes)
+{
+	struct sxt_wire_ece *ece = &eces->of[eces->cnt];
+
+	if (tlv->length != sizeof(*ece))
+		return wrong_size(tlv->type, tlv->length, sizeof(*ece), why, why_bytes);
+	if (eces->cnt == SXT_PATHS_MAX)
+		return 0;
+	memcpy(ece, value, sizeof(*ece));
+	if (ece->path >= SXT_PATHS_MAX) {
+		snprintf(why, why_bytes, "it speaks of path %u, there are %d at most", ece->path,
+			 SXT_PATHS_MAX);
+		return -EBADMSG;
+	}
+	eces->cnt++;
+	return 0;
+}
+
 static int take_record(const struct sxt_wire_tlv *tlv, const uint8_t *value,
 		       struct sxt_frame_facts *facts, char *why, size_t why_bytes)
 {
@@ -279,6 +298,8 @@ static int take_record(const struct sxt_wire_tlv *tlv, const uint8_t *value,
 		return take_path(value, tlv->length, facts, why, why_bytes);
 	else if (tlv->type == SXT_TLV_CANDIDATE || tlv->type == SXT_TLV_OTHER)
 		return take_candidate(tlv, value, facts, why, why_bytes);
+	else if (tlv->type == SXT_TLV_ECE)
+		return take_ece(tlv, value, &facts->eces, why, why_bytes);
 
 	for (size_t i = 0; i < SXT_ARRAY_LEN(fixed_records); i++) {
 		const struct fixed *fixed = &fixed_records[i];
@@ -326,6 +347,7 @@ int sxt_frame_read_records(const void *bytes, size_t length, struct sxt_frame_fa
 
 	memset(out, 0, offsetof(struct sxt_frame_facts, paths));
 	out->settings[0] = '\0';
+	out->eces.cnt = 0;
 	while (left > 0 && rc == 0) {
 		if (left < sizeof(tlv)) {
 			snprintf(why, why_bytes, "%zu bytes are left over after its last record",

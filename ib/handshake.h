@@ -11,12 +11,18 @@
 #include <stdbool.h>
 
 /* Room for the longest frame we ever write. */
-#define SXT_FRAME_OUT_BYTES 7424
+#define SXT_FRAME_OUT_BYTES 8704
 
 /* A frame being written. */
 struct sxt_frame_out {
 	size_t used;
 	uint8_t bytes[SXT_FRAME_OUT_BYTES];
+};
+
+/* Of the paths that have any. */
+struct sxt_eces {
+	uint32_t cnt;
+	struct sxt_wire_ece of[SXT_PATHS_MAX];
 };
 
 /* What the records of a frame said; has_* tells what was there. */
@@ -49,6 +55,7 @@ struct sxt_frame_facts {
 	struct sxt_wire_path paths[SXT_PATHS_MAX]; /* hca is terminated */
 	struct sxt_wire_candidate candidates[SXT_CANDIDATES_MAX];
 	struct sxt_wire_candidate others[SXT_OTHERS_MAX];
+	struct sxt_eces eces;
 	char settings[SXT_SETTINGS_BYTES]; /* lines; "" when not said */
 };
 

@@ -49,6 +49,7 @@ int sxt_listener_offer(struct sxt_listener *listener, struct sxt_side *side, uin
 	       facts->candidates_cnt * sizeof(offer->candidates[0]));
 	offer->paths_cnt = facts->paths_cnt;
 	memcpy(offer->paths, facts->paths, facts->paths_cnt * sizeof(offer->paths[0]));
+	offer->eces = facts->eces;
 	offer->ring = facts->ring;
 	sxt_list_append(&listener->offers, &offer->node);
 	listener->offers_cnt++;
@@ -265,6 +266,7 @@ static int accept_take(struct sxt_attempt *attempt)
 		attempt->theirs_cnt = offer->candidates_cnt;
 		memcpy(attempt->theirs, offer->candidates,
 		       offer->candidates_cnt * sizeof(offer->candidates[0]));
+		attempt->eces = offer->eces;
 		attempt->memory = offer->ring;
 		attempt->is_answered = true;
 		offer_free(listener, offer);

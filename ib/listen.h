@@ -24,6 +24,7 @@ struct sxt_offer {
 	struct sxt_wire_memory ring;
 	uint32_t candidates_cnt;
 	struct sxt_wire_candidate candidates[SXT_CANDIDATES_MAX];
+	struct sxt_eces eces;
 	uint32_t paths_cnt;
 	struct sxt_wire_path paths[];
 };

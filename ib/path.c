@@ -71,6 +71,8 @@ int sxt_path_create(struct sxt_conn *conn, uint32_t index, uint32_t place,
 	path->lkey = conn->kind == SXT_CONN_SEND ? sxt_send_end(conn)->memory_mrs[place]->lkey
 						 : sxt_recv_end(conn)->shadow_mrs[place]->lkey;
 	rc = qp_make(conn, index);
+	if (rc == 0)
+		sxt_qp_query_ece(path->port, path->qp, &path->ece);
 	return rc == 0 ? identify(conn, path) : rc;
 }
 
@@ -86,6 +88,16 @@ void sxt_path_move(struct sxt_conn *conn, uint32_t index, const struct sxt_port_
 	path->local = moved;
 }
 
+void sxt_path_hear_ece(struct sxt_conn *conn, const struct sxt_wire_ece *ece)
+{
+	if (ece->path < conn->paths_cnt)
+		conn->paths[ece->path].peer_ece = (struct ibv_ece){
+			.vendor_id = ece->vendor_id,
+			.options = ece->options,
+			.comp_mask = ece->comp_mask,
+		};
+}
+
 int sxt_path_join(struct sxt_conn *conn, uint32_t index, const struct sxt_wire_path *peer)
 {
 	struct sxt_path *path = &conn->paths[index];
@@ -94,6 +106,7 @@ int sxt_path_join(struct sxt_conn *conn, uint32_t index, const struct sxt_wire_p
 		.peer = peer,
 		.tclass = conn->tclass,
 		.peer_name = conn->peer_name,
+		.ece = &path->ece,
 	};
 
 	/* What the peer says must be something the data path can trust. */
@@ -105,6 +118,9 @@ int sxt_path_join(struct sxt_conn *conn, uint32_t index, const struct sxt_wire_p
 		return -EPROTO;
 	}
 	path->peer = *peer;
+	/* One end without any, and neither has it. */
+	if (path->ece.vendor_id != 0)
+		path->ece = path->peer_ece;
 	return sxt_qp_join(path->port, path->qp, &route);
 }
 

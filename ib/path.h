@@ -49,6 +49,8 @@ struct sxt_path {
 	uint64_t probe_end_ns; /* when that counts as failed */
 	struct sxt_port_place local;
 	struct sxt_wire_path peer;
+	struct ibv_ece ece; /* what our queue pair offers, joined what it has; no vendor: nothing */
+	struct ibv_ece peer_ece; /* what the peer's says, the same way */
 };
 SXT_ASSERT_LINE(struct sxt_path, port);
 
@@ -99,6 +101,12 @@ void sxt_path_to_error(struct sxt_conn *conn, struct sxt_path *path);
  * Return: 0, or -EIO when completions are still missing (logged).
  */
 SXT_MUST_CHECK int sxt_path_discard(struct sxt_conn *conn, uint32_t index);
+
+/**
+ * sxt_path_hear_ece() - keep what the peer's queue pair offers or accepts, for joining.
+ * @conn: its connection. @ece: the peer's words; a path that is not there is none of ours.
+ */
+void sxt_path_hear_ece(struct sxt_conn *conn, const struct sxt_wire_ece *ece);
 
 /**
  * sxt_path_join() - join a path's queue pair with the peer's: to RTR and RTS.

@@ -268,11 +268,44 @@ static int to_rts(const struct sxt_port *port, struct ibv_qp *qp, const struct s
 	return rc;
 }
 
+void sxt_qp_query_ece(const struct sxt_port *port, struct ibv_qp *qp, struct ibv_ece *out)
+{
+	const struct sxt_device *device = port->device;
+
+	if (device->ib->config->ib_ece_enable == 0 ||
+	    sxt_verbs_query_ece(device->verbs, qp, out) != 0)
+		*out = (struct ibv_ece){0};
+}
+
+/* HCAs of two vendors agree on nothing, and the queue pair does what any can. */
+static void set_ece(const struct sxt_port *port, struct ibv_qp *qp,
+		    const struct sxt_qp_route *route)
+{
+	int rc = sxt_verbs_set_ece(port->device->verbs, qp, route->ece);
+
+	if (rc == 0)
+		return;
+	SXT_LOG(SXT_LOG_INFO,
+		"qp 0x%x on %s does not agree to what %s offers (vendor 0x%x, options 0x%x): %s; "
+		"going on without",
+		qp->qp_num, port->label, route->peer_name, route->ece->vendor_id,
+		route->ece->options, sxt_strerror(rc));
+	*route->ece = (struct ibv_ece){0};
+}
+
 int sxt_qp_join(const struct sxt_port *port, struct ibv_qp *qp, const struct sxt_qp_route *route)
 {
-	int rc = to_rtr(port, qp, route);
+	int rc;
 
-	return rc != 0 ? rc : to_rts(port, qp, route);
+	if (route->ece != NULL && route->ece->vendor_id != 0)
+		set_ece(port, qp, route);
+	rc = to_rtr(port, qp, route);
+	if (rc == 0)
+		rc = to_rts(port, qp, route);
+	/* What was agreed on is known when it took effect. */
+	if (rc == 0 && route->ece != NULL && route->ece->vendor_id != 0)
+		sxt_qp_query_ece(port, qp, route->ece);
+	return rc;
 }
 
 int sxt_qp_to_error(const struct sxt_port *port, struct ibv_qp *qp)

@@ -31,7 +31,17 @@ struct sxt_qp_route {
 	const struct sxt_wire_path *peer;
 	int tclass;            /* 0..255 */
 	const char *peer_name; /* for messages */
+	/* In: what the peer's provider says. Out: what is agreed on. NULL, no vendor: nothing. */
+	struct ibv_ece *ece;
 };
+
+/**
+ * sxt_qp_query_ece() - what a queue pair's provider offers the peer's.
+ * @port: its port. @qp: in INIT. @out: vendor 0 where there is nothing, or the settings
+ * want nothing.
+ * Path: slow.
+ */
+void sxt_qp_query_ece(const struct sxt_port *port, struct ibv_qp *qp, struct ibv_ece *out);
 
 /**
  * sxt_qp_join() - from INIT to RTR and RTS, aimed at the peer.

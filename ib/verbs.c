@@ -45,6 +45,8 @@ static const struct sxt_dl_symbol symbols[] = {
 	ROW(destroy_cq, "ibv_destroy_cq", "IBVERBS_1.1"),
 	ROW(create_qp, "ibv_create_qp", "IBVERBS_1.1"),
 	ROW(modify_qp, "ibv_modify_qp", "IBVERBS_1.1"),
+	OPT(query_ece, "ibv_query_ece", "IBVERBS_1.10"),
+	OPT(set_ece, "ibv_set_ece", "IBVERBS_1.10"),
 	ROW(destroy_qp, "ibv_destroy_qp", "IBVERBS_1.1"),
 	ROW(get_async_event, "ibv_get_async_event", "IBVERBS_1.1"),
 	ROW(ack_async_event, "ibv_ack_async_event", "IBVERBS_1.1"),
@@ -319,6 +321,30 @@ int sxt_verbs_modify_qp(const struct sxt_verbs *verbs, struct ibv_qp *qp, struct
 {
 	errno = 0;
 	return error_of_int(verbs->modify_qp(qp, attr, mask));
+}
+
+int sxt_verbs_query_ece(const struct sxt_verbs *verbs, struct ibv_qp *qp, struct ibv_ece *out)
+{
+	struct ibv_ece ece = {0};
+	int rc;
+
+	if (verbs->query_ece == NULL)
+		return -EOPNOTSUPP;
+	errno = 0;
+	rc = error_of_int(verbs->query_ece(qp, &ece));
+	if (rc == 0)
+		*out = ece;
+	return rc;
+}
+
+int sxt_verbs_set_ece(const struct sxt_verbs *verbs, struct ibv_qp *qp, const struct ibv_ece *ece)
+{
+	struct ibv_ece copy = *ece;
+
+	if (verbs->set_ece == NULL)
+		return -EOPNOTSUPP;
+	errno = 0;
+	return error_of_int(verbs->set_ece(qp, &copy));
 }
 
 int sxt_verbs_get_event(const struct sxt_verbs *verbs, struct ibv_context *context,

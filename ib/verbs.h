@@ -48,6 +48,8 @@ struct sxt_verbs {
 	int (*destroy_cq)(struct ibv_cq *cq);
 	struct ibv_qp *(*create_qp)(struct ibv_pd *pd, struct ibv_qp_init_attr *attr);
 	int (*modify_qp)(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask);
+	int (*query_ece)(struct ibv_qp *qp, struct ibv_ece *ece); /* optional */
+	int (*set_ece)(struct ibv_qp *qp, struct ibv_ece *ece);   /* optional */
 	int (*destroy_qp)(struct ibv_qp *qp);
 	int (*get_async_event)(struct ibv_context *context, struct ibv_async_event *event);
 	void (*ack_async_event)(struct ibv_async_event *event);
@@ -197,6 +199,22 @@ SXT_MUST_CHECK int sxt_verbs_create_qp(const struct sxt_verbs *verbs, struct ibv
  */
 SXT_MUST_CHECK int sxt_verbs_modify_qp(const struct sxt_verbs *verbs, struct ibv_qp *qp,
 				       struct ibv_qp_attr *attr, int mask);
+
+/**
+ * sxt_verbs_query_ece() - what a queue pair can agree on with its peer; in RTS what it agreed on.
+ * @verbs: the table. @qp: past RESET. @out: written on success.
+ * Return: 0, -EOPNOTSUPP where library or provider cannot, or the negative errno.
+ */
+SXT_MUST_CHECK int sxt_verbs_query_ece(const struct sxt_verbs *verbs, struct ibv_qp *qp,
+				       struct ibv_ece *out);
+
+/**
+ * sxt_verbs_set_ece() - agree to what the peer's queue pair says.
+ * @verbs: the table. @qp: in INIT. @ece: the peer's.
+ * Return: 0, -EOPNOTSUPP where library or provider cannot, or the negative errno.
+ */
+SXT_MUST_CHECK int sxt_verbs_set_ece(const struct sxt_verbs *verbs, struct ibv_qp *qp,
+				     const struct ibv_ece *ece);
 
 /**
  * sxt_verbs_get_event() - ibv_get_async_event() on a descriptor that does not block.

@@ -104,6 +104,7 @@ enum sxt_tlv_type {
 	SXT_TLV_OTHER = 14,     /* struct sxt_wire_candidate of a port outside the NIC */
 	SXT_TLV_RESORT = 15,    /* uint32: NIC of the receiver to use in place of the listener's */
 	SXT_TLV_TRIES = 16,     /* uint32: sum of the epochs in the CONNECT that is answered */
+	SXT_TLV_ECE = 17,       /* struct sxt_wire_ece, one per path that has any */
 };
 
 /* Of the lines of SXT_TLV_SETTINGS with a terminator; what is longer is cut. */
@@ -128,6 +129,17 @@ struct sxt_wire_path {
 SXT_ASSERT_SIZE(struct sxt_wire_path, 64);
 SXT_ASSERT_OFFSET(struct sxt_wire_path, gid, 8);
 SXT_ASSERT_OFFSET(struct sxt_wire_path, hca, 40);
+
+/* What a queue pair's provider offers the peer's, and what that one accepts of it. */
+struct sxt_wire_ece {
+	uint32_t vendor_id; /* as struct ibv_ece has these, never 0 */
+	uint32_t options;
+	uint32_t comp_mask;
+	uint8_t path; /* of the connection */
+	uint8_t reserved[3];
+};
+SXT_ASSERT_SIZE(struct sxt_wire_ece, 16);
+SXT_ASSERT_OFFSET(struct sxt_wire_ece, path, 12);
 
 #define SXT_PORTS_MAX 8  /* physical ports of one virtual NIC, ABI v12 */
 #define SXT_PATHS_MAX 64 /* queue pairs of one connection */

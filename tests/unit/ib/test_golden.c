@@ -120,9 +120,16 @@ static void show_data(void)
 		.sequence = 0x6162636465666768,
 	};
 	const struct sxt_wire_record record = {.size_and_generation = 0x0003000000001000};
+	const struct sxt_wire_ece ece = {
+		.vendor_id = 0x01020304,
+		.options = 0x11121314,
+		.comp_mask = 0x21222324,
+		.path = 0x31,
+	};
 
 	show("cts", &cts, sizeof(cts));
 	show("record", &record, sizeof(record));
+	show("ece", &ece, sizeof(ece));
 }
 
 static void the_bytes_are_those_of_the_file(void **state)

@@ -250,6 +250,27 @@ static void other_ports_are_told_by_the_number_of_their_nic(void **state)
 	assert_int_equal(facts.others_cnt, SXT_OTHERS_MAX);
 }
 
+static void what_providers_offer_is_told_for_each_path(void **state)
+{
+	struct sxt_wire_ece ece = {.vendor_id = 0x15b3, .options = 7, .path = SXT_PATHS_MAX - 1};
+
+	(void)state;
+	assert_int_equal(read_one(SXT_TLV_ECE, &ece, sizeof(ece)), 0);
+	assert_int_equal(facts.eces.cnt, 1);
+	assert_memory_equal(&facts.eces.of[0], &ece, sizeof(ece));
+	assert_int_equal(read_one(SXT_TLV_ECE, &ece, sizeof(ece) - 4), -EBADMSG);
+	ece.path = SXT_PATHS_MAX;
+	assert_int_equal(read_one(SXT_TLV_ECE, &ece, sizeof(ece)), -EBADMSG);
+	assert_non_null(strstr(why, "path 64, there are 64 at most"));
+
+	ece.path = 0;
+	sxt_frame_begin(&frame, SXT_FRAME_ACCEPT, 1, 1);
+	for (int i = 0; i <= SXT_PATHS_MAX; i++)
+		sxt_frame_add(&frame, SXT_TLV_ECE, &ece, sizeof(ece));
+	assert_int_equal(read_back(), 0);
+	assert_int_equal(facts.eces.cnt, SXT_PATHS_MAX);
+}
+
 static void texts_are_made_fit_for_a_log(void **state)
 {
 	(void)state;
@@ -326,6 +347,7 @@ int main(void)
 		cmocka_unit_test(paths_that_make_no_sense_are_refused),
 		cmocka_unit_test(memory_that_makes_no_sense_is_refused),
 		cmocka_unit_test(other_ports_are_told_by_the_number_of_their_nic),
+		cmocka_unit_test(what_providers_offer_is_told_for_each_path),
 		cmocka_unit_test(texts_are_made_fit_for_a_log),
 		cmocka_unit_test(settings_are_lines_and_bounded),
 		cmocka_unit_test(errors_are_errnos_and_never_call_again),
