@@ -160,6 +160,24 @@ int sxt_attempt_fail(struct sxt_attempt *attempt, int rc, const char *fmt, ...)
 	return rc != -EAGAIN ? rc : -ENOMEM;
 }
 
+/* Settings may want to hear of traffic that leaves its rail; one path tells for all. */
+static void tell_rails(const struct sxt_conn *conn)
+{
+	for (uint32_t i = 0; i < conn->paths_cnt; i++) {
+		const struct sxt_wire_path *own = &conn->paths[i].local.path;
+		const struct sxt_wire_path *peer = &conn->paths[i].peer;
+
+		if (own->rail == 0 || peer->rail == 0 || own->rail == peer->rail)
+			continue;
+		SXT_LOG(SXT_LOG_INFO,
+			"port %s on rail %u is connected with %s on rail %u: this traffic leaves "
+			"its rail (NCCL_CROSS_NIC=0 keeps rails apart)",
+			conn->paths[i].port->label, own->rail - 1u, conn->peer_name,
+			peer->rail - 1u);
+		return;
+	}
+}
+
 /*
  * The end is whole from here on: notes about it go to the data path. Anything that came while the
  * last step ran is looked at once more under the lock.
@@ -188,6 +206,8 @@ static int hand_over(struct sxt_attempt *attempt, struct sxt_conn **out)
 		attempt->nic->label, conn->paths[0].local.path.qpn, conn->paths[0].peer.qpn,
 		conn->paths_cnt);
 	sxt_resort_tell(attempt);
+	if (attempt->ib->config->ib_warn_rail_local != 0)
+		tell_rails(conn);
 	sxt_conn_made(conn);
 	/* The connection owns its private context from here on. */
 	attempt->owns_ctx = false;

@@ -110,11 +110,11 @@ static int connect_offer(struct sxt_attempt *attempt)
 	return 0;
 }
 
-/* Paths over their next pairs, or all over other ports, and the peer is told. */
+/* Paths over their next pairs, or all over other ports, and the peer is told. 0: other ports. */
 static int connect_again(struct sxt_attempt *attempt, uint64_t failed)
 {
 	struct sxt_watcher *watcher = attempt->ib->watcher;
-	int rc = sxt_prove_retry(attempt, failed);
+	int rc = failed != 0 ? sxt_prove_retry(attempt, failed) : -ENETUNREACH;
 
 	if (rc == -ENETUNREACH)
 		rc = sxt_resort_move(attempt);
@@ -174,8 +174,13 @@ static int connect_await(struct sxt_attempt *attempt)
 
 static int connect_join(struct sxt_attempt *attempt)
 {
-	int rc = sxt_prove_join(attempt);
+	int rc;
 
+	if (sxt_resort_prefers(attempt)) {
+		attempt->step = CONNECT_AWAIT;
+		return connect_again(attempt, 0);
+	}
+	rc = sxt_prove_join(attempt);
 	if (rc == 0)
 		sxt_prove_send(attempt);
 	return rc;

@@ -130,6 +130,10 @@ void sxt_place_read_facts(const struct sxt_port *port, struct sxt_gid *gids, uin
 	sxt_gid_read_facts(&source, gids, cnt);
 	if (source.addrs != NULL)
 		ib->sys->freeifaddrs(addrs);
+	for (uint32_t i = 0; i < cnt && ib->config->ib_subnet_prefix_len != 0; i++) {
+		if (sxt_gid_is_ipv4(gids[i].raw))
+			gids[i].prefix_len = (uint8_t)ib->config->ib_subnet_prefix_len;
+	}
 }
 
 int sxt_port_gids_read(const struct sxt_port *port, int len, struct sxt_port_gids *out)
@@ -182,6 +186,7 @@ static void fill(const struct sxt_port *port, const struct ibv_port_attr *attr,
 				.link_layer = port->link_layer,
 				.mtu = (uint8_t)attr->active_mtu,
 				.port_num = port->num,
+				.rail = (uint8_t)(port->rail < UINT8_MAX ? port->rail + 1 : 0),
 				.max_message_log2 = log2_floor(attr->max_msg_sz),
 			},
 		.gid_index = (uint16_t)gid->index,

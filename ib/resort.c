@@ -182,6 +182,19 @@ bool sxt_resort_beckons(struct sxt_attempt *attempt)
 	return attempt->resort.plan.near_cnt > 0;
 }
 
+bool sxt_resort_prefers(struct sxt_attempt *attempt)
+{
+	const struct sxt_pair_ends ends = {
+		.from = attempt->own,
+		.to = attempt->theirs,
+		.from_cnt = attempt->own_cnt,
+		.to_cnt = attempt->theirs_cnt,
+	};
+
+	return attempt->ib->config->ib_subnet_aware != 0 && attempt->resort.moves_cnt == 0 &&
+	       !sxt_pairs_near(&ends) && sxt_resort_beckons(attempt);
+}
+
 /* For messages; both ends leave the named NICs once at least. */
 static void remember_tried(struct sxt_attempt *attempt)
 {
@@ -332,18 +345,19 @@ void sxt_resort_tell(const struct sxt_attempt *attempt)
 {
 	const struct sxt_resort *resort = &attempt->resort;
 	const struct sxt_conn *conn = attempt->conn;
+	bool is_wanted = attempt->ib->config->ib_subnet_aware != 0;
 	bool was_told;
 
 	if (attempt->nic == resort->named && resort->to == SXT_RESORT_NAMED)
 		return;
 	was_told =
 		atomic_exchange_explicit(&resort->named->resort_told, true, memory_order_relaxed);
-	SXT_LOG(was_told ? SXT_LOG_INFO : SXT_LOG_WARN,
-		"NIC %s, peer %s: no packet passes between the two NICs that NCCL chose (%s), so "
-		"port "
-		"%s here and %s there carry the connection, continuing; if the two should reach "
-		"each "
-		"other, check cable, VLAN and routes",
-		resort->named->label, conn->peer_name, resort->tried, attempt->nic->label,
-		conn->paths[0].peer.hca);
+	SXT_LOG(was_told || is_wanted ? SXT_LOG_INFO : SXT_LOG_WARN,
+		"NIC %s, peer %s: %s (%s), so port %s here and %s there carry the connection, "
+		"continuing; if the two should reach each other, check cable, VLAN and routes",
+		resort->named->label, conn->peer_name,
+		is_wanted ? "the two NICs that NCCL chose have no subnet in common "
+			    "(NCCL_IB_SUBNET_AWARE_ROUTING=1), or do not reach each other"
+			  : "no packet passes between the two NICs that NCCL chose",
+		resort->tried, attempt->nic->label, conn->paths[0].peer.hca);
 }

@@ -91,6 +91,13 @@ SXT_MUST_CHECK int sxt_resort_check(const struct sxt_ib *ib, const struct sxt_ni
 bool sxt_resort_beckons(struct sxt_attempt *attempt);
 
 /**
+ * sxt_resort_prefers() - the connecting end: do the settings want other ports than the NICs that
+ * NCCL named, because those lie in no common subnet and others do?
+ * @attempt: answered. Return: true if so, before the first move only.
+ */
+bool sxt_resort_prefers(struct sxt_attempt *attempt);
+
+/**
  * sxt_resort_move() - the connecting end: go to the next NICs of the plan and offer there.
  * @attempt: nothing is left to try where it is; CONNECT is due on success.
  * Return: 0, or why not (logged): -ENETUNREACH when the plan is at its end.

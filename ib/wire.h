@@ -120,8 +120,8 @@ struct sxt_wire_path {
 	uint8_t mtu;        /* enum ibv_mtu */
 	uint8_t gid_type;   /* 0 IB, 1 RoCE v1, 2 RoCE v2 */
 	uint8_t port_num;
-	uint8_t place; /* of its port in the NIC */
-	uint8_t reserved;
+	uint8_t place;             /* of its port in the NIC */
+	uint8_t rail;              /* 1 + that of NCCL_IB_HCA; 0 not said */
 	uint32_t max_message_log2; /* largest message of the port, as a power of two */
 	uint32_t epoch; /* which try of this path; in the upper half, how often the NICs changed */
 	char hca[24];   /* HCA name, for messages; terminated */

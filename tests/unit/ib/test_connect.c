@@ -670,6 +670,25 @@ static void a_stopped_transport_makes_no_connection(void **state)
 	sxt_conn_close(link.recv);
 }
 
+static void traffic_across_rails_is_told_where_that_is_asked_for(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	rig_set(&rig.config.ib_hca, "fake_0:1:3,fake_1:1:0");
+	assert_int_equal(rig_start(0, false), 0);
+	for (uint32_t i = 0; i < 2; i++) {
+		rig.config.ib_warn_rail_local = i;
+		rig_listen(&link, rig.ibs[0], rig.ibs[0], NULL);
+		rig_join(&link);
+		assert_int_equal(rig_logged("leaves its rail"), i * 2);
+		sxt_conn_close(link.send);
+		sxt_conn_close(link.recv);
+	}
+	assert_int_equal(rig_logged("port fake_0 on rail 3 is connected with "), 1);
+	assert_int_equal(rig_logged("port fake_1 on rail 0 is connected with "), 1);
+}
+
 static void a_forked_child_is_refused(void **state)
 {
 	struct sxt_wire_handle handle;
@@ -812,6 +831,7 @@ int main(void)
 		RIG_TEST(a_watcher_that_cannot_start_ends_the_attempt),
 		RIG_TEST(a_handle_may_lie_anywhere),
 		RIG_TEST(a_stopped_transport_makes_no_connection),
+		RIG_TEST(traffic_across_rails_is_told_where_that_is_asked_for),
 		RIG_TEST(a_forked_child_is_refused),
 	};
 

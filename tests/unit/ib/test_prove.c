@@ -318,6 +318,27 @@ static void another_port_of_the_receiver_stands_in(void **state)
 }
 
 /* Nothing passes anywhere at first: two pairs of each move, then the named NICs once more. */
+/* The two named ones are in different subnets of 2 addresses, and packets pass. */
+static void subnets_are_kept_where_that_is_asked_for(void **state)
+{
+	struct rig_link link;
+
+	(void)state;
+	rig.config.ib_subnet_prefix_len = 31;
+	for (uint32_t i = 0; i < 2; i++) {
+		rig.config.ib_subnet_aware = i;
+		rig_listen(&link, rig.ibs[0], rig.ibs[1], NULL);
+		poll_through(&link);
+		expect_ports(&link, "fake_0", i == 0 ? "fake_1" : "fake_0");
+		assert_int_equal(rig_logged("carry the connection"), i * 2);
+		rig_move_message(&link);
+		close_link(&link);
+	}
+	assert_int_equal(rig_logged("\n2 NIC fake_0, peer "), 1);
+	assert_int_equal(rig_logged("no subnet in common (NCCL_IB_SUBNET_AWARE_ROUTING=1)"), 2);
+	assert_int_equal(rig_logged("no packet passes"), 0);
+}
+
 static void the_named_ports_have_the_last_word(void **state)
 {
 	struct rig_link link;
@@ -486,6 +507,7 @@ int main(void)
 		TEST(no_call_waits_for_a_probe),
 		TWO(another_port_of_the_sender_stands_in),
 		TWO(another_port_of_the_receiver_stands_in),
+		TWO(subnets_are_kept_where_that_is_asked_for),
 		TWO(the_named_ports_have_the_last_word),
 		TWO(where_no_port_is_of_use_all_is_told),
 		TWO(a_sender_whose_port_is_down_begins_elsewhere),
