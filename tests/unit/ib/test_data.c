@@ -197,32 +197,37 @@ static void polled_in_vain(struct sxt_request *request, uint32_t cnt)
 		pair_waits(request);
 }
 
-/* Nobody has to send all of a group before the first of it arrives. */
-static void a_member_that_is_waited_for_goes_alone(void **state)
+static void member_goes_alone(struct pair *pair, uint64_t bytes)
 {
-	struct pair *pair = *state;
 	static const int tags[] = {0, 1, 2, 3};
 	struct sxt_fake_counts before;
 	struct sxt_request *recv;
 	struct sxt_request *send;
 	int sizes[4];
 
-	assert_int_equal(pair_recv_group(pair, 4, 64, tags, &recv), 0);
+	assert_int_equal(pair_recv_group(pair, 4, bytes + 3, tags, &recv), 0);
 	before = sxt_fake_counts();
-	assert_int_equal(pair_send(pair, 0, 10, 0, &send), 0);
+	assert_int_equal(pair_send(pair, 0, bytes, 0, &send), 0);
 	polled_in_vain(send, SXT_GATHER_PATIENCE);
 	assert_int_equal(sxt_fake_counts().send_wrs - before.send_wrs, 2);
 	pair_done(send, NULL);
-	assert_memory_equal(pair->to, pair->from, 10);
+	assert_memory_equal(pair->to, pair->from, bytes);
 	for (uint32_t i = 1; i < 4; i++) {
-		assert_int_equal(pair_send(pair, 0, 10 + i, i, &send), 0);
+		assert_int_equal(pair_send(pair, 0, bytes + i, i, &send), 0);
 		pair_done(send, NULL);
 	}
 	pair_done(recv, sizes);
-	for (int i = 0; i < 4; i++)
-		assert_int_equal(sizes[i], 10 + i);
+	for (uint32_t i = 0; i < 4; i++)
+		assert_int_equal(sizes[i], bytes + i);
 	assert_int_equal(pair->send->paths[0].sq_used, 0);
 	assert_int_equal(sxt_recv_end(pair->recv)->rq_reserved, 0);
+}
+
+/* Nobody has to send all of a group before the first arrives, be that kept back or written. */
+static void a_member_that_is_waited_for_goes_alone(void **state)
+{
+	member_goes_alone(*state, 10);
+	member_goes_alone(*state, SXT_GATHER_BYTES);
 }
 
 /* Messages that a record cannot tell among others that it does. */
@@ -519,8 +524,9 @@ static void receives_run_short_before_the_queue_does(void **state)
 static void a_full_send_queue_says_not_now(void **state)
 {
 	struct pair pair;
+	static const int tags[] = {5, 6};
 	struct sxt_request *recv[5];
-	struct sxt_request *send[6];
+	struct sxt_request *send[7];
 	int i;
 
 	(void)state;
@@ -535,11 +541,13 @@ static void a_full_send_queue_says_not_now(void **state)
 				 0);
 	}
 	assert_int_equal(pair.send->paths[0].sq_used, SXT_SEND_SQ_DEPTH);
-	assert_int_equal(pair_recv_optional(&pair, 0, 64, 5, &recv[0]), 0);
+	assert_int_equal(pair_recv_group(&pair, 2, 64, tags, &recv[0]), 0);
 	assert_int_equal(pair_send(&pair, 0, 8, 5, &send[5]), -EAGAIN);
+	assert_int_equal(pair.send->paths[0].sq_used, SXT_SEND_SQ_DEPTH);
 	sxt_fake_hold(pair.send->paths[0].qp, false);
 	assert_int_equal(pair_send(&pair, 0, 8, 5, &send[5]), 0);
-	for (i = 0; i < 6; i++)
+	assert_int_equal(pair_send(&pair, 0, 8, 6, &send[6]), 0);
+	for (i = 0; i < 7; i++)
 		pair_done(send[i], NULL);
 	pair_done(recv[0], NULL);
 	pair_close(&pair);
@@ -651,7 +659,9 @@ static void group_costs(struct pair *pair, uint64_t bytes, uint64_t doorbells)
 {
 	static const int tags[SXT_RECVS_MAX] = {0, 1, 2, 3, 4, 5, 6, 7};
 	struct sxt_fake_counts before = sxt_fake_counts();
+	uint64_t taken = sxt_recv_end(pair->recv)->messages_taken;
 	struct sxt_request *sends[SXT_RECVS_MAX];
+	struct sxt_wire_progress progress;
 	struct sxt_fake_counts after;
 	struct sxt_request *recv;
 	uint32_t i;
@@ -666,6 +676,9 @@ static void group_costs(struct pair *pair, uint64_t bytes, uint64_t doorbells)
 	assert_int_equal(after.send_wrs - before.send_wrs, 1 + SXT_RECVS_MAX + 1);
 	assert_int_equal(after.send_calls - before.send_calls, 1 + doorbells);
 	assert_int_equal(after.completions - before.completions, 2);
+	assert_int_equal(sxt_recv_end(pair->recv)->messages_taken, taken + SXT_RECVS_MAX);
+	sxt_conn_progress_get(pair->send, &progress);
+	assert_int_equal(progress.messages_taken, taken + SXT_RECVS_MAX);
 }
 
 /* One write of entries, one completion at either end; small members share a doorbell. */
