@@ -149,6 +149,8 @@ void sxt_nics_close(struct sxt_ib *ib)
 {
 	int cnt = sxt_ib_nics_cnt(ib);
 
+	if (ib->merges != NULL && cnt > ib->merges->told_cnt)
+		ib->merges->told_cnt = cnt;
 	while (cnt > 0) {
 		struct sxt_nic *nic = ib->nics[--cnt];
 
@@ -249,6 +251,24 @@ static void merge_again(struct sxt_ib *ib, int dev)
 	pthread_mutex_unlock(&ib->nics_lock);
 }
 
+/*
+ * A port that NCCL was told of is gone since the transport before this one, and with it the last
+ * numbers and those of merged NICs. Better another port than a communicator that cannot be.
+ */
+static int stand_in(const struct sxt_ib *ib, int dev, const char *what)
+{
+	int instead = dev % physical_cnt(ib);
+
+	if (atomic_exchange_explicit(&ib->merges->stood_in[dev], true, memory_order_relaxed))
+		return instead;
+	SXT_LOG(SXT_LOG_WARN,
+		"%s: NCCL was told of %d NICs before, and there are %d now (the lines of the ports "
+		"left out say why): %s stands in for NIC %d; start the job again to have NCCL "
+		"count anew",
+		what, ib->merges->told_cnt, sxt_ib_nics_cnt(ib), ib->nics[instead]->label, dev);
+	return instead;
+}
+
 int sxt_ib_nic(struct sxt_ib *ib, int dev, const char *what, struct sxt_nic **out)
 {
 	int cnt;
@@ -263,6 +283,8 @@ int sxt_ib_nic(struct sxt_ib *ib, int dev, const char *what, struct sxt_nic **ou
 	if (dev >= sxt_ib_nics_cnt(ib) && ib->merges != NULL)
 		merge_again(ib, dev);
 	cnt = sxt_ib_nics_cnt(ib);
+	if (dev >= cnt && ib->merges != NULL && dev < ib->merges->told_cnt)
+		dev = stand_in(ib, dev, what);
 	if (dev < 0 || dev >= cnt) {
 		SXT_LOG(SXT_LOG_ERROR, "%s: there is no NIC %d, they are 0..%d", what, dev,
 			cnt - 1);

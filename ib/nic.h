@@ -27,6 +27,9 @@ _Static_assert(SXT_NIC_DEVS_MAX == SXT_PORTS_MAX, "each member of a NIC is one p
  */
 struct sxt_merges {
 	uint64_t ports_hash; /* of the ports that the lists are about */
+	int told_cnt;        /* the most numbers that NCCL was ever told */
+	/* Numbers whose stand-in was logged; relaxed, it stands for nothing else. */
+	_Atomic bool stood_in[SXT_NICS_MAX];
 	int cnt;
 	struct {
 		int devs_cnt;
@@ -73,8 +76,9 @@ void sxt_nics_close(struct sxt_ib *ib);
  * sxt_ib_nic() - the NIC that NCCL numbers as a device; one that was merged in an earlier
  * transport of the process is made again.
  * @ib: the transport. @dev: NCCL's number. @what: the call, for the message.
- * @out: set on success. Thread: any. Return: 0, or -EINVAL for a number that is no NIC or in a
- * forked child (logged).
+ * @out: set on success; for a number of an earlier transport with more ports one that stands in
+ * (WARN). Thread: any. Return: 0, or -EINVAL for a number that is no NIC or in a forked child
+ * (logged).
  */
 SXT_MUST_CHECK int sxt_ib_nic(struct sxt_ib *ib, int dev, const char *what, struct sxt_nic **out);
 

@@ -307,11 +307,32 @@ static void numbers_outlive_the_transport(void **state)
 	/* ... or not: then what came later is void. */
 	start_with(&merges);
 	assert_int_equal(merge(devs, 4), 8);
-	assert_int_equal(sxt_ib_nic_props(rig.ibs[0], 9, &props), -EINVAL);
-	/* With other ports the numbers mean nothing. */
-	rig_set(&rig.config.ib_hca, "^fake_7");
+	assert_string_equal(props_of(9).name, "sxt_fake_1");
+	assert_int_equal(sxt_ib_nic_props(rig.ibs[0], 10, &props), -EINVAL);
+}
+
+static void a_port_that_is_gone_has_a_stand_in(void **state)
+{
+	static const int devs[] = {0, 1};
+	static struct sxt_merges merges;
+	struct sxt_nic_props props;
+
+	(void)state;
+	memset(&merges, 0, sizeof(merges));
 	start_with(&merges);
-	assert_int_equal(sxt_ib_nic_props(rig.ibs[0], 7, &props), -EINVAL);
+	assert_int_equal(merge(devs, 2), 8);
+	rig_set(&rig.config.ib_hca, "^fake_0,fake_6");
+	start_with(&merges);
+	assert_string_equal(props_of(5).name, "sxt_fake_7");
+	assert_string_equal(props_of(7).name, "sxt_fake_2");
+	/* The merged one as well, since its list was of other ports. */
+	assert_string_equal(props_of(8).name, "sxt_fake_3");
+	assert_string_equal(props_of(8).name, "sxt_fake_3");
+	assert_int_equal(sxt_ib_nic_props(rig.ibs[0], 9, &props), -EINVAL);
+	assert_int_equal(rig_logged("\n1 properties: NCCL was told of 9 NICs before, and there are "
+				    "6 now"),
+			 2);
+	assert_int_equal(rig_logged("fake_3 stands in for NIC 8; start the job again"), 1);
 }
 
 /* @places: PCI folder of fake_0 and so on. @vf, @pf: which is whose virtual function, or -1. */
@@ -533,6 +554,7 @@ int main(void)
 		NIC_TEST(merging_can_be_forbidden),
 		NIC_TEST(the_table_ends_at_nccls),
 		NIC_TEST(numbers_outlive_the_transport),
+		NIC_TEST(a_port_that_is_gone_has_a_stand_in),
 		NIC_TEST(the_functions_of_a_card_are_its_ports),
 		NIC_TEST(virtual_functions_can_be_kept_apart),
 		NIC_TEST(the_order_is_by_pci_path_or_the_librarys),
