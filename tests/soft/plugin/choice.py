@@ -50,6 +50,8 @@ CASES = {
         r"WARN port mlx5_0: its address was 10\.0\.1\.[12] \(RoCE v2\), new connections use GID "
         r"index 3 10\.9\.9\.1[01] \(RoCE v2\)"], [
         r"(?s)(its address was.*){2}", r"is left out", r"GID moved", r" ERROR "]),
+    "failed_hca": (None, 2, {}, [r"\), so port mlx5_\d here and mlx5_\d there carry the connection"], [
+        r" ERROR (?!HCA mlx5_0 failed)"]),
     "triangle": ("triangle", 3, {}, [MOVED], LOST),
     "dropping_port": ("dropping_port", 2, {}, [MOVED, r"INFO connect to .* no packet passes from"],
                       LOST),
@@ -67,6 +69,7 @@ BENCH = {
                     ">/dev/null || exit; done"],
     "renamed_gids": ["--reconnect=for host in a b; do {sextant} soft set $host/mlx5_0:1 gid=3 "
                      "to=::ffff:a09:90$host >/dev/null || exit; done"],
+    "failed_hca": ["--reconnect={sextant} soft set a/mlx5_0:1 event=DEVICE_FATAL >/dev/null"],
     "rails_crossed": ["--ranks", "8", "--pattern", "alltoall"],
     "rails_merged": ["--ports", "4"],
     "four_by_three_crossed": ["--ranks", "8", "--pattern", "alltoall"],
