@@ -14,14 +14,20 @@ PLUGIN = "/opt/sextant/lib/libnccl-net-sextant.so"
 CASES = []
 
 
-def case(found, node=trees.roce, text=""):
-    """Registers a change; `found` is "id object" or a list of them."""
-    def register(change):
-        rows = [found] if isinstance(found, str) else found
-        CASES.append((change.__name__, node, change, {tuple(row.split(" ", 1)) for row in rows},
-                      text))
-        return change
-    return register
+def registrar(cases, usual=""):
+    """A decorator that adds changes to a list; `usual` is the text where none is given."""
+    def case(found, node=trees.roce, text=usual):
+        """Registers a change; `found` is "id object" or a list of them."""
+        def register(change):
+            rows = [found] if isinstance(found, str) else found
+            cases.append((change.__name__, node, change,
+                          {tuple(row.split(" ", 1)) for row in rows}, text))
+            return change
+        return register
+    return case
+
+
+case = registrar(CASES)
 
 
 def not_read(path):
@@ -704,9 +710,9 @@ def named_file(tree):
     tree.put("/root/.nccl.conf", "NCCL_DEBUG=WARN\n")
 
 
-@case("set-ignored NCCL_IB_ECE_ENABLE")
+@case("set-ignored NCCL_IB_OOO_RQ")
 def ignored(tree):
-    tree.env(NCCL_IB_ECE_ENABLE="1")
+    tree.env(NCCL_IB_OOO_RQ="1")
 
 
 # What cannot be read.

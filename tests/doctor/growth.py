@@ -5,15 +5,7 @@ import cases
 import trees
 
 CASES = []
-
-
-def case(found, node=trees.roce, text="in 60 s"):
-    def register(change):
-        rows = [found] if isinstance(found, str) else found
-        CASES.append((change.__name__, node, change, {tuple(row.split(" ", 1)) for row in rows},
-                      text))
-        return change
-    return register
+case = cases.registrar(CASES, "in 60 s")
 
 
 def counter(tree, name, value, port=cases.PORT1, folder="hw_counters"):
