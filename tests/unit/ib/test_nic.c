@@ -268,13 +268,16 @@ static void the_table_ends_at_nccls(void **state)
 	assert_int_equal(dev, 127);
 }
 
-static void start_with(struct sxt_merges *merges)
+static struct sxt_merges kept;
+
+/* The transport of the next communicator, after the last one's has ended. */
+static void start_next(void)
 {
 	const struct sxt_ib_parts parts = {
 		.sys = &rig.sys,
 		.config = &rig.config,
 		.verbs = &rig.verbs,
-		.merges = merges,
+		.merges = &kept,
 		.is_manual = true,
 	};
 
@@ -284,28 +287,35 @@ static void start_with(struct sxt_merges *merges)
 	assert_int_equal(sxt_ib_nics_cnt(rig.ibs[0]), rig.ibs[0]->ports_cnt);
 }
 
+/* The process's first one, where NCCL merges the first two NICs. */
+static void start_first(void)
+{
+	static const int devs[] = {0, 1};
+
+	memset(&kept, 0, sizeof(kept));
+	start_next();
+	assert_int_equal(merge(devs, 2), 8);
+}
+
 static void numbers_outlive_the_transport(void **state)
 {
 	static const int devs[] = {0, 1, 2, 3};
-	static struct sxt_merges merges;
 	struct sxt_nic_props props;
 
 	(void)state;
-	memset(&merges, 0, sizeof(merges));
-	start_with(&merges);
-	assert_int_equal(merge(devs, 2), 8);
+	start_first();
 	assert_int_equal(merge(devs + 2, 2), 9);
 	/* NCCL goes on with the numbers it has, ... */
-	start_with(&merges);
+	start_next();
 	assert_string_equal(props_of(9).name, "sxt_fake_2+fake_3");
 	assert_string_equal(props_of(8).name, "sxt_fake_0+fake_1");
 	assert_int_equal(sxt_ib_nic_props(rig.ibs[0], 10, &props), -EINVAL);
 	/* ... or merges anew, alike ... */
-	start_with(&merges);
+	start_next();
 	assert_int_equal(merge(devs, 2), 8);
 	assert_string_equal(props_of(9).name, "sxt_fake_2+fake_3");
 	/* ... or not: then what came later is void. */
-	start_with(&merges);
+	start_next();
 	assert_int_equal(merge(devs, 4), 8);
 	assert_string_equal(props_of(9).name, "sxt_fake_1");
 	assert_int_equal(sxt_ib_nic_props(rig.ibs[0], 10, &props), -EINVAL);
@@ -313,16 +323,12 @@ static void numbers_outlive_the_transport(void **state)
 
 static void a_port_that_is_gone_has_a_stand_in(void **state)
 {
-	static const int devs[] = {0, 1};
-	static struct sxt_merges merges;
 	struct sxt_nic_props props;
 
 	(void)state;
-	memset(&merges, 0, sizeof(merges));
-	start_with(&merges);
-	assert_int_equal(merge(devs, 2), 8);
+	start_first();
 	rig_set(&rig.config.ib_hca, "^fake_0,fake_6");
-	start_with(&merges);
+	start_next();
 	assert_string_equal(props_of(5).name, "sxt_fake_7");
 	assert_string_equal(props_of(7).name, "sxt_fake_2");
 	/* The merged one as well, since its list was of other ports. */

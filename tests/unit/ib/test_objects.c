@@ -357,48 +357,43 @@ static void an_address_that_moves_while_connecting_is_found_again(void **state)
 	assert_int_equal(rig.verbs.destroy_cq(spec.cq), 0);
 }
 
-static void infiniband_is_addressed_by_lid_and_through_routers_by_gid(void **state)
+/* Make a queue pair, join it, and expect where it sends. */
+static void expect_destination(const struct sxt_qp_route *route, int dlid, bool is_global)
 {
 	struct sxt_qp_spec spec = {.cq = make_cq(), .send_depth = 8, .recv_depth = 8};
+	struct ibv_qp *qp = NULL;
+
+	assert_int_equal(sxt_qp_create(port, &spec, &qp), 0);
+	assert_int_equal(sxt_qp_join(port, qp, route), 0);
+	assert_int_equal(seen.rtr.ah_attr.dlid, dlid);
+	assert_int_equal(seen.rtr.ah_attr.is_global, is_global);
+	sxt_qp_destroy(port, qp);
+	assert_int_equal(rig.verbs.destroy_cq(spec.cq), 0);
+}
+
+static void infiniband_is_addressed_by_lid_and_through_routers_by_gid(void **state)
+{
 	struct sxt_port_place place = {
 		.path = {.link_layer = 1, .mtu = 5, .lid = 3, .gid = {0xfe, 0x80}}};
 	struct sxt_wire_path peer = {
 		.qpn = 5, .link_layer = 1, .mtu = 5, .lid = 9, .gid = {0xfe, 0x80}};
-	struct sxt_qp_route route = {.local = &place, .peer = &peer, .peer_name = "somebody"};
-	struct ibv_qp *qp = NULL;
+	const struct sxt_qp_route route = {.local = &place, .peer = &peer, .peer_name = "somebody"};
 
 	(void)state;
-	assert_int_equal(sxt_qp_create(port, &spec, &qp), 0);
-	assert_int_equal(sxt_qp_join(port, qp, &route), 0);
-	assert_int_equal(seen.rtr.ah_attr.dlid, 9);
-	assert_int_equal(seen.rtr.ah_attr.is_global, 0);
-	sxt_qp_destroy(port, qp);
+	expect_destination(&route, 9, false);
 	/* Another subnet, and nothing routable there: the peer's LID, with a word about it. */
 	peer.gid[0] = 0xfd;
-	assert_int_equal(sxt_qp_create(port, &spec, &qp), 0);
-	assert_int_equal(sxt_qp_join(port, qp, &route), 0);
-	assert_int_equal(seen.rtr.ah_attr.is_global, 1);
-	assert_int_equal(seen.rtr.ah_attr.dlid, 9);
+	expect_destination(&route, 9, true);
 	assert_int_equal(rig_logged("1 fake_0: somebody is in another InfiniBand subnet and its "
 				    "GID has no routable LID; trying its LID 9"),
 			 1);
-	sxt_qp_destroy(port, qp);
 	/* A routable LID (bytes 4 and 5) says nothing about the subnet. */
 	peer.gid[0] = 0xfe;
 	peer.gid[4] = 0x09;
 	peer.gid[5] = 0x02;
-	assert_int_equal(sxt_qp_create(port, &spec, &qp), 0);
-	assert_int_equal(sxt_qp_join(port, qp, &route), 0);
-	assert_int_equal(seen.rtr.ah_attr.is_global, 0);
-	assert_int_equal(seen.rtr.ah_attr.dlid, 9);
-	sxt_qp_destroy(port, qp);
+	expect_destination(&route, 9, false);
 	peer.gid[7] = 2;
-	assert_int_equal(sxt_qp_create(port, &spec, &qp), 0);
-	assert_int_equal(sxt_qp_join(port, qp, &route), 0);
-	assert_int_equal(seen.rtr.ah_attr.is_global, 1);
-	assert_int_equal(seen.rtr.ah_attr.dlid, 0x902);
-	sxt_qp_destroy(port, qp);
-	assert_int_equal(rig.verbs.destroy_cq(spec.cq), 0);
+	expect_destination(&route, 0x902, true);
 }
 
 /* The smaller one, for this connection and no other; told once. */
