@@ -310,14 +310,15 @@ static uint32_t median(uint32_t *values, uint32_t cnt)
 static uint32_t median_of_host(const struct sxt_pairs *pairs, int sender)
 {
 	uint32_t values[SXT_PAIRS_PORTS_MAX * SXT_PAIRS_PORTS_MAX];
-	uint32_t columns = pairs->hosts[SXT_PAIRS_LISTENER].ports_cnt;
 	uint32_t cnt = 0;
 
-	for (uint32_t i = 0; i < pairs->hosts[SXT_PAIRS_CALLER].ports_cnt * columns; i++) {
-		uint32_t value = share(pairs, i / columns, i % columns, sender);
+	for (uint32_t row = 0; row < pairs->hosts[SXT_PAIRS_CALLER].ports_cnt; row++) {
+		for (uint32_t i = 0; i < pairs->hosts[SXT_PAIRS_LISTENER].ports_cnt; i++) {
+			uint32_t value = share(pairs, row, i, sender);
 
-		if (value > 0)
-			values[cnt++] = value;
+			if (value > 0)
+				values[cnt++] = value;
+		}
 	}
 	return median(values, cnt);
 }
@@ -405,23 +406,28 @@ static void judge_speeds_of_ports(struct judge *j)
 	}
 }
 
+static void judge_speed_of_pair(struct judge *j, int sender, uint32_t usual, const struct view *v)
+{
+	if (!is_slow(share(j->pairs, v->at[0], v->at[1], sender), usual) ||
+	    is_slow_port(j->pairs, SXT_PAIRS_CALLER, v->at[0], sender) ||
+	    is_slow_port(j->pairs, SXT_PAIRS_LISTENER, v->at[1], sender))
+		return;
+	tell(j, SXT_FINDING_PAIRS_SLOW, v, arrow_of(j, sender),
+	     "%.2f Gb/s; as the other pairs it would be %.2f", v->cell->way[sender].mbps / 1e3,
+	     gbps_of(usual, limit_mbps(j->pairs, v->at[0], v->at[1])));
+}
+
 /* Pairs that no slow port explains. */
 static void judge_speeds_of_pairs(struct judge *j, int sender)
 {
 	uint32_t usual = median_of_host(j->pairs, sender);
-	uint32_t columns = j->pairs->hosts[SXT_PAIRS_LISTENER].ports_cnt;
 
-	for (uint32_t i = 0; i < j->pairs->hosts[SXT_PAIRS_CALLER].ports_cnt * columns; i++) {
-		struct view v = view_of(j, i / columns, i % columns);
+	for (uint32_t row = 0; row < j->pairs->hosts[SXT_PAIRS_CALLER].ports_cnt; row++) {
+		for (uint32_t i = 0; i < j->pairs->hosts[SXT_PAIRS_LISTENER].ports_cnt; i++) {
+			struct view v = view_of(j, row, i);
 
-		if (!is_slow(share(j->pairs, v.at[0], v.at[1], sender), usual) ||
-		    is_slow_port(j->pairs, SXT_PAIRS_CALLER, v.at[0], sender) ||
-		    is_slow_port(j->pairs, SXT_PAIRS_LISTENER, v.at[1], sender))
-			continue;
-		tell(j, SXT_FINDING_PAIRS_SLOW, &v, arrow_of(j, sender),
-		     "%.2f Gb/s; as the other pairs it would be %.2f",
-		     v.cell->way[sender].mbps / 1e3,
-		     gbps_of(usual, limit_mbps(j->pairs, v.at[0], v.at[1])));
+			judge_speed_of_pair(j, sender, usual, &v);
+		}
 	}
 }
 
