@@ -1,0 +1,97 @@
+/*
+ * write.h - the writing side of a telemetry segment (segment.h): made when the transport is,
+ * reserved whole, one writer per block. Everything accepts a NULL segment and does nothing then:
+ * telemetry that is off or could not be had costs its users no thought.
+ */
+#ifndef SXT_TELEMETRY_WRITE_H
+#define SXT_TELEMETRY_WRITE_H
+
+#include "core/compiler.h"
+#include "telemetry/segment.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sxt_tele; /* this process's segment */
+
+struct sxt_tele_options {
+	const char *dir;     /* SXT_TELE_DIR but in tests */
+	uint32_t conns_cap;  /* SEXTANT_TELEMETRY_CONNECTIONS */
+	uint32_t keep_sec;   /* SEXTANT_TELEMETRY_KEEP: of dead processes' segments */
+	const char *release; /* version text */
+};
+
+/**
+ * sxt_tele_create() - reap stale segments of this user, then make this process's own.
+ * @options: where and how large. @out: set on success; sxt_tele_destroy() ends it.
+ * Thread: any. Path: slow, system calls. Logs one WARN with the reason and what to do when it
+ * fails. Return: 0, -ENOSPC when the folder has no room, or another error of a system call.
+ */
+SXT_MUST_CHECK int sxt_tele_create(const struct sxt_tele_options *options, struct sxt_tele **out);
+
+/**
+ * sxt_tele_destroy() - mark the segment closed and remove its file; a reader that has it mapped
+ * keeps it. @tele: NULL is fine. Nobody else may use it any more.
+ */
+void sxt_tele_destroy(struct sxt_tele *tele);
+
+/** sxt_tele_note_abi() - NCCL's interface version. Thread: any. */
+void sxt_tele_note_abi(struct sxt_tele *tele, int abi);
+
+/**
+ * sxt_tele_ticks_mult() - what turns ticks into ns for the histograms: ns = ticks * mult >> 32.
+ * @tele: the segment. Return: the factor.
+ */
+uint64_t sxt_tele_ticks_mult(const struct sxt_tele *tele);
+
+/**
+ * sxt_tele_port_set() - write a port's record.
+ * @tele: the segment. @i: its number, below the section's cap; others are ignored. @port: all but
+ * sequence and reserved bytes. Thread: one at a time. An event is told when state changed.
+ */
+void sxt_tele_port_set(struct sxt_tele *tele, uint32_t i, const struct sxt_tele_port *port);
+
+/* What is known of a connection when it is made. */
+struct sxt_tele_conn_facts {
+	enum sxt_tele_direction direction;
+	uint32_t id;
+	uint32_t peer_id;
+	const char *nic;                   /* "mlx5_0+mlx5_1" */
+	const char *peer;                  /* "host:pid" */
+	const struct sxt_tele_path *paths; /* sequence, conn and counters are not read */
+	uint32_t paths_cnt;
+};
+
+/* A connection's place in the segment. */
+struct sxt_tele_handle {
+	struct sxt_tele_counters *counters; /* never NULL; shared ones are the link's alone */
+	uint32_t conn;                      /* index of its record, UINT32_MAX without one */
+	uint32_t link;
+};
+
+/**
+ * sxt_tele_conn_open() - give a connection a record and its paths theirs, the link's shared one
+ * when none is left.
+ * @tele: not NULL. @facts: copied. @out: filled. Thread: any, takes a lock. Path: slow.
+ */
+void sxt_tele_conn_open(struct sxt_tele *tele, const struct sxt_tele_conn_facts *facts,
+			struct sxt_tele_handle *out);
+
+/**
+ * sxt_tele_conn_end() - the connection is no more; its record stays readable until it is needed.
+ * @tele: the segment. @handle: from sxt_tele_conn_open(), not used again.
+ * @error: errno of its failure, 0 in order. @text: of the failure, or NULL.
+ * Thread: any, takes a lock. Path: slow.
+ */
+void sxt_tele_conn_end(struct sxt_tele *tele, const struct sxt_tele_handle *handle, int error,
+		       const char *text);
+
+/**
+ * sxt_tele_event() - append to the ring of events.
+ * @tele: the segment. @kind: what. @subject: index of the record it is about, UINT32_MAX none.
+ * @text: cut where it is too long. Thread: any, never waits.
+ */
+void sxt_tele_event(struct sxt_tele *tele, enum sxt_tele_event_kind kind, uint32_t subject,
+		    const char *text);
+
+#endif
