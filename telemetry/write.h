@@ -35,6 +35,12 @@ SXT_MUST_CHECK int sxt_tele_create(const struct sxt_tele_options *options, struc
  */
 void sxt_tele_destroy(struct sxt_tele *tele);
 
+/**
+ * sxt_tele_retire() - mark the segment closed and remove its file, but keep it mapped: the process
+ * ends while threads may still write. @tele: sxt_tele_destroy() may follow.
+ */
+void sxt_tele_retire(struct sxt_tele *tele);
+
 /** sxt_tele_note_abi() - NCCL's interface version. Thread: any. */
 void sxt_tele_note_abi(struct sxt_tele *tele, int abi);
 
@@ -78,13 +84,19 @@ void sxt_tele_conn_open(struct sxt_tele *tele, const struct sxt_tele_conn_facts 
 			struct sxt_tele_handle *out);
 
 /**
+ * sxt_tele_conn_fail() - the connection failed; whoever drives it may go on writing its counters.
+ * @tele: the segment. @handle: from sxt_tele_conn_open(). @error: errno. @text: of the failure.
+ * Thread: any, takes a lock. Path: slow. An event is told.
+ */
+void sxt_tele_conn_fail(struct sxt_tele *tele, const struct sxt_tele_handle *handle, int error,
+			const char *text);
+
+/**
  * sxt_tele_conn_end() - the connection is no more; its record stays readable until it is needed.
  * @tele: the segment. @handle: from sxt_tele_conn_open(), not used again.
- * @error: errno of its failure, 0 in order. @text: of the failure, or NULL.
- * Thread: any, takes a lock. Path: slow.
+ * Thread: any, takes a lock. Path: slow. An event is told but after sxt_tele_conn_fail().
  */
-void sxt_tele_conn_end(struct sxt_tele *tele, const struct sxt_tele_handle *handle, int error,
-		       const char *text);
+void sxt_tele_conn_end(struct sxt_tele *tele, const struct sxt_tele_handle *handle);
 
 /**
  * sxt_tele_event() - append to the ring of events.
