@@ -9,12 +9,22 @@
 #include <time.h>
 #include <unistd.h>
 
-static uint64_t host_now_ns(void)
+static uint64_t clock_ns(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return (uint64_t)now.tv_sec * SXT_NS_PER_SEC + (uint64_t)now.tv_nsec;
+}
+
+static uint64_t host_now_ns(void)
+{
+	return clock_ns(CLOCK_MONOTONIC);
+}
+
+static uint64_t host_wall_ns(void)
+{
+	return clock_ns(CLOCK_REALTIME);
 }
 
 static int host_bind(int fd, const struct sockaddr *addr, socklen_t len)
@@ -44,6 +54,7 @@ static int host_eventfd(unsigned int value, int flags)
 
 const struct sxt_sys sxt_sys_host = {
 	.now_ns = host_now_ns,
+	.wall_ns = host_wall_ns,
 	.socket = socket,
 	.bind = host_bind,
 	.listen = listen,

@@ -21,6 +21,8 @@
 struct sxt_sys {
 	/* Monotonic time in ns, from an origin that never moves; cannot fail. */
 	uint64_t (*now_ns)(void);
+	/* Time of day in ns since 1970, which may jump; for people to read; cannot fail. */
+	uint64_t (*wall_ns)(void);
 
 	int (*socket)(int domain, int type, int protocol);
 	int (*bind)(int fd, const struct sockaddr *addr, socklen_t len);

@@ -15,6 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#pragma GCC visibility push(default)
+
 struct sxt_tele_view; /* one segment */
 
 /* A file that looks like a segment by its name. */
@@ -42,8 +44,9 @@ int sxt_tele_open(const char *path, struct sxt_tele_view **out);
 
 /**
  * sxt_tele_map() - the same over bytes in memory, as those of a snapshot.
- * @bytes, @bytes_cnt: kept, not copied; outlive the view. @now_ticks: the moment they show.
- * @out: as above. Return: as sxt_tele_open().
+ * @bytes, @bytes_cnt: aligned to 8, kept, not copied; outlive the view.
+ * @now_ticks: the moment they show. @out: as above. Return: as sxt_tele_open(), or -EINVAL for
+ * bytes that are not aligned.
  */
 int sxt_tele_map(const void *bytes, size_t bytes_cnt, uint64_t now_ticks,
 		 struct sxt_tele_view **out);
@@ -61,8 +64,9 @@ const struct sxt_tele_header *sxt_tele_header(const struct sxt_tele_view *view);
 
 /**
  * sxt_tele_refresh() - read the header and the clock anew.
- * @view: the segment. Return: true while the process that writes it lives; decided by the pid and
- * start time where the pid namespace is the caller's, else by the state.
+ * @view: the segment. Return: true while the process that writes it lives: it is not closed, and
+ * the writer holds its lock (flock) on the file, which needs no pid and so works across pid
+ * namespaces. Bytes in memory have no lock: of them the state decides.
  */
 bool sxt_tele_refresh(struct sxt_tele_view *view);
 
@@ -77,13 +81,16 @@ uint32_t sxt_tele_cap(const struct sxt_tele_view *view, enum sxt_tele_section_ki
  */
 bool sxt_tele_port_get(const struct sxt_tele_view *view, uint32_t i, struct sxt_tele_port *out);
 
-/** sxt_tele_link_get() - one link; as sxt_tele_port_get(). */
+/** sxt_tele_link_get() - one link. Returns as sxt_tele_port_get(). */
 bool sxt_tele_link_get(const struct sxt_tele_view *view, uint32_t i, struct sxt_tele_link *out);
 
-/** sxt_tele_conn_get() - one connection with its counters; as sxt_tele_port_get(). */
+/** sxt_tele_conn_get() - one connection with its counters. Returns as sxt_tele_port_get(). */
 bool sxt_tele_conn_get(const struct sxt_tele_view *view, uint32_t i, struct sxt_tele_conn *out);
 
-/** sxt_tele_path_get() - one path; of a lone path the counters are its connection's. */
+/**
+ * sxt_tele_path_get() - one path; of a lone path the counters are its connection's.
+ * Returns as sxt_tele_port_get().
+ */
 bool sxt_tele_path_get(const struct sxt_tele_view *view, uint32_t i, struct sxt_tele_path *out);
 
 /**
@@ -93,19 +100,22 @@ bool sxt_tele_path_get(const struct sxt_tele_view *view, uint32_t i, struct sxt_
 bool sxt_tele_event_get(const struct sxt_tele_view *view, uint64_t number,
 			struct sxt_tele_event *out);
 
-/** sxt_tele_now() - the present on the segment's clock, or its last moment. */
+/**
+ * sxt_tele_now() - the present on the segment's clock; of a dead one the last moment that
+ * anything in it is stamped with. @view: the segment. Return: ticks.
+ */
 uint64_t sxt_tele_now(const struct sxt_tele_view *view);
 
-/** sxt_tele_ns() - a difference of ticks as ns. */
+/** sxt_tele_ns() - a difference of ticks. Return: ns; 0 of a negative one. */
 uint64_t sxt_tele_ns(const struct sxt_tele_view *view, uint64_t ticks);
 
-/** sxt_tele_wall_ns() - a time stamp on CLOCK_REALTIME; 0 stays 0. */
+/** sxt_tele_wall_ns() - a time stamp on CLOCK_REALTIME. Return: ns since 1970; 0 stays 0. */
 uint64_t sxt_tele_wall_ns(const struct sxt_tele_view *view, uint64_t ticks);
 
-/** sxt_tele_latency_floor_ns() - where a bucket begins. @i: below SXT_TELE_LATENCY_BUCKETS. */
+/** sxt_tele_latency_floor_ns() - of bucket i, SXT_TELE_LATENCY_BUCKETS. Return: its first ns. */
 uint64_t sxt_tele_latency_floor_ns(uint32_t i);
 
-/** sxt_tele_size_floor() - where a bucket begins, bytes. @i: below SXT_TELE_SIZE_BUCKETS. */
+/** sxt_tele_size_floor() - of bucket i, SXT_TELE_SIZE_BUCKETS. Return: its fewest bytes. */
 uint64_t sxt_tele_size_floor(uint32_t i);
 
 /**
@@ -113,5 +123,7 @@ uint64_t sxt_tele_size_floor(uint32_t i);
  * @buckets: SXT_TELE_LATENCY_BUCKETS counts. @q: 0 to 1. Return: ns; 0 for an empty one.
  */
 uint64_t sxt_tele_quantile_ns(const uint32_t *buckets, double q);
+
+#pragma GCC visibility pop
 
 #endif

@@ -14,18 +14,33 @@
 
 struct sxt_tele; /* this process's segment */
 
+/* Records a segment is made with; the connections' are the caller's choice. */
+#define SXT_TELE_PORTS_CAP      64u
+#define SXT_TELE_LINKS_CAP      1024u /* the last one is for all that come after it */
+#define SXT_TELE_EVENTS_CAP     1024u
+#define SXT_TELE_CONNS_MAX      (1u << 20)
+#define SXT_TELE_PATHS_PER_CONN 2u
+
 struct sxt_tele_options {
 	const char *dir;     /* SXT_TELE_DIR but in tests */
-	uint32_t conns_cap;  /* SEXTANT_TELEMETRY_CONNECTIONS */
+	uint32_t conns_cap;  /* SEXTANT_TELEMETRY_CONNECTIONS; at most SXT_TELE_CONNS_MAX */
 	uint32_t keep_sec;   /* SEXTANT_TELEMETRY_KEEP: of dead processes' segments */
 	const char *release; /* version text */
 };
 
 /**
+ * sxt_tele_bytes() - how large a segment is; all of it is reserved, so this is also its memory.
+ * @conns_cap: connections with a record of their own.
+ * Return: 4,096 + 256 x (64 ports + 1,024 links + 1,024 events) + (2,048 + 2 x 256) x conns_cap.
+ */
+uint64_t sxt_tele_bytes(uint32_t conns_cap);
+
+/**
  * sxt_tele_create() - reap stale segments of this user, then make this process's own.
  * @options: where and how large. @out: set on success; sxt_tele_destroy() ends it.
  * Thread: any. Path: slow, system calls. Logs one WARN with the reason and what to do when it
- * fails. Return: 0, -ENOSPC when the folder has no room, or another error of a system call.
+ * fails. Return: 0, -ENOSPC when it would take more than half of what is free, or another error
+ * of a system call.
  */
 SXT_MUST_CHECK int sxt_tele_create(const struct sxt_tele_options *options, struct sxt_tele **out);
 
@@ -71,6 +86,7 @@ struct sxt_tele_conn_facts {
 /* A connection's place in the segment. */
 struct sxt_tele_handle {
 	struct sxt_tele_counters *counters; /* never NULL; shared ones are the link's alone */
+	struct sxt_tele_path *paths;        /* their records in order, NULL when none were left */
 	uint32_t conn;                      /* index of its record, UINT32_MAX without one */
 	uint32_t link;
 };
@@ -78,7 +94,8 @@ struct sxt_tele_handle {
 /**
  * sxt_tele_conn_open() - give a connection a record and its paths theirs, the link's shared one
  * when none is left.
- * @tele: not NULL. @facts: copied. @out: filled. Thread: any, takes a lock. Path: slow.
+ * @tele: not NULL. @facts: copied. @out: filled. Thread: any, takes a lock. Path: slow. An event
+ * is told.
  */
 void sxt_tele_conn_open(struct sxt_tele *tele, const struct sxt_tele_conn_facts *facts,
 			struct sxt_tele_handle *out);

@@ -6,6 +6,7 @@ segments of a small job, as they are AT seconds after its start:
 
 usage: make_segment.py DIR [AT]
 """
+import fcntl
 import os
 import struct
 import sys
@@ -29,6 +30,7 @@ PATH_COUNTERS = 128  # in a path's
 SENDS, RECEIVES = 1, 2
 PEER, WIRE, CALLER = range(3)
 NS = 1_000_000_000
+LOCKED = []  # files whose writer seems to live as long as we do
 
 
 def latency_bucket(ns):
@@ -140,11 +142,18 @@ class Segment:
     def name(self):
         return "sextant-{uid}-{pid}-{start_time}".format(**self.facts)
 
-    def write(self, folder):
+    def write(self, folder, lives=None):
+        """Write the file; of a process that lives (by default: of this one) it stays locked."""
         path = os.path.join(folder, self.name())
-        with open(path, "wb") as file:
-            os.fchmod(file.fileno(), 0o600)
-            file.write(self.bytes())
+        file = open(path, "wb")
+        os.fchmod(file.fileno(), 0o600)
+        file.write(self.bytes())
+        file.flush()
+        if self.facts["pid"] == os.getpid() if lives is None else lives:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            LOCKED.append(file)
+        else:
+            file.close()
         return path
 
 
