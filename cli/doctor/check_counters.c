@@ -31,64 +31,13 @@ static const enum sxt_finding_id growth_findings[] = {
 	[CONGESTION] = SXT_FINDING_GROW_CONGESTION, [WAIT] = SXT_FINDING_GROW_WAIT,
 };
 
-/* Below ports/N/counters (IB's own) or ports/N/hw_counters (the driver's). */
 static const struct {
 	const char *name;
 	enum meaning meaning;
 } counters[] = {
-	/* counters/, all drivers */
-	{"symbol_error", SYMBOL},
-	{"port_rcv_errors", SYMBOL},
-	{"port_rcv_remote_physical_errors", SYMBOL},
-	{"local_link_integrity_errors", SYMBOL},
-	{"excessive_buffer_overrun_errors", SYMBOL},
-	{"link_downed", LINK},
-	{"link_error_recovery", LINK},
-	{"port_xmit_wait", WAIT},
-	/* mlx5 */
-	{"local_ack_timeout_err", RETRANSMIT},
-	{"packet_seq_err", RETRANSMIT},
-	{"implied_nak_seq_err", RETRANSMIT},
-	{"out_of_sequence", RETRANSMIT},
-	{"duplicate_request", RETRANSMIT},
-	{"roce_adp_retrans", RETRANSMIT},
-	{"roce_adp_retrans_to", RETRANSMIT},
-	{"roce_slow_restart", RETRANSMIT},
-	{"req_transport_retries_exceeded", RETRANSMIT},
-	{"rx_icrc_encapsulated", SYMBOL},
-	{"rnr_nak_retry_err", RNR},
-	{"out_of_buffer", RNR},
-	{"np_cnp_sent", CONGESTION},
-	{"rp_cnp_handled", CONGESTION},
-	{"np_ecn_marked_roce_packets", CONGESTION},
-	/* bnxt_re */
-	{"to_retransmits", RETRANSMIT},
-	{"seq_err_naks_rcvd", RETRANSMIT},
-	{"max_retry_exceeded", RETRANSMIT},
-	{"missing_resp", RETRANSMIT},
-	{"oos_drop_count", RETRANSMIT},
-	{"rnr_naks_rcvd", RNR},
-	{"rx_out_of_buffer", RNR},
-	{"rx_cnp_pkts", CONGESTION},
-	{"tx_cnp_pkts", CONGESTION},
-	{"rx_ecn_marked_pkts", CONGESTION},
-	/* irdma */
-	{"tcpRetransSegs", RETRANSMIT},
-	{"cnpHandled", CONGESTION},
-	{"cnpSent", CONGESTION},
-	{"RxECNMrkd", CONGESTION},
-	/* efa */
-	{"retrans_pkts", RETRANSMIT},
-	{"retrans_timeout_events", RETRANSMIT},
-	{"unresponsive_remote_events", RETRANSMIT},
-	{"rx_drops", RNR},
-	/* rxe */
-	{"out_of_seq_request", RETRANSMIT},
-	{"rcvd_seq_err", RETRANSMIT},
-	{"retry_exceeded_err", RETRANSMIT},
-	{"completer_retry_err", RETRANSMIT},
-	{"rcvd_rnr_err", RNR},
-	{"retry_rnr_exceeded_err", RNR},
+#define SXT_COUNTER(name, meaning) {name, meaning},
+#include "cli/doctor/counters.def"
+#undef SXT_COUNTER
 };
 #define COUNTERS_CNT SXT_ARRAY_LEN(counters)
 
@@ -181,15 +130,6 @@ static void check_standing(struct sxt_doctor *d, const struct sxt_doctor_port *p
 		sxt_doctor_add(d, SXT_FINDING_COUNTER_SEEN, port->label, NULL, "%s", text);
 }
 
-/* Frames, not their duration; per priority or of the whole link. */
-static bool counts_pauses(const char *name)
-{
-	size_t len = strlen(name);
-
-	return (len > 6 && strcmp(name + len - 6, "_pause") == 0) ||
-	       strstr(name, "pfc_ena_frames") != NULL;
-}
-
 static void grow_pauses(struct growth *out, const struct sxt_doctor_stats *before,
 			const struct sxt_doctor_stats *after)
 {
@@ -199,7 +139,7 @@ static void grow_pauses(struct growth *out, const struct sxt_doctor_stats *befor
 
 		while (k < before->cnt && strcmp(before->list[k].name, now->name) != 0)
 			k++;
-		if (k == before->cnt || !counts_pauses(now->name) ||
+		if (k == before->cnt || !sxt_doctor_counts_pauses(now->name) ||
 		    now->value <= before->list[k].value)
 			continue;
 		out->pauses += now->value - before->list[k].value;

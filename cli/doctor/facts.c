@@ -166,3 +166,11 @@ void sxt_doctor_stats_read(const struct sxt_doctor *d, const char *netdev,
 	else
 		live_stats(netdev, out);
 }
+
+bool sxt_doctor_counts_pauses(const char *name)
+{
+	size_t len = strlen(name);
+
+	return (len > 6 && strcmp(name + len - 6, "_pause") == 0) ||
+	       strstr(name, "pfc_ena_frames") != NULL;
+}

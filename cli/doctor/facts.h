@@ -29,4 +29,10 @@ struct sxt_doctor_stats {
 void sxt_doctor_stats_read(const struct sxt_doctor *d, const char *netdev,
 			   struct sxt_doctor_stats *out);
 
+/**
+ * sxt_doctor_counts_pauses() - is it a count of PAUSE frames, and not of how long they held?
+ * @name: of a statistic. Return: true for those of one priority and of the whole link.
+ */
+bool sxt_doctor_counts_pauses(const char *name);
+
 #endif
