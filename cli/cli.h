@@ -48,6 +48,12 @@ int sxt_cmd_conform(int argc, char **argv);
 int sxt_cmd_doctor(int argc, char **argv);
 
 /**
+ * sxt_cmd_export() - `sextant export`: telemetry and port counters for Prometheus.
+ * @argc, @argv: the subcommand's own arguments. Return: exit status.
+ */
+int sxt_cmd_export(int argc, char **argv);
+
+/**
  * sxt_cli_parse_int() - an option's whole number; ends the command with a usage error otherwise.
  * @state: of the parser. @name: the option, "--abi". @text: its value. @min, @max: its range.
  * Return: the number.

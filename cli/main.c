@@ -19,6 +19,7 @@ static const struct sxt_command commands[] = {
 	{"doctor", "what is wrong with this machine for NCCL over RDMA, and what to do",
 	 sxt_cmd_doctor},
 	{"env", "list every setting with its value and meaning", sxt_cmd_env},
+	{"export", "telemetry and port counters for Prometheus", sxt_cmd_export},
 	{"soft", "run programs on the software HCA, without hardware", sxt_cmd_soft},
 };
 
