@@ -54,6 +54,18 @@ int sxt_cmd_doctor(int argc, char **argv);
 int sxt_cmd_export(int argc, char **argv);
 
 /**
+ * sxt_cmd_top() - `sextant top`: live view of the processes that use Sextant on this host.
+ * @argc, @argv: the subcommand's own arguments. Return: exit status.
+ */
+int sxt_cmd_top(int argc, char **argv);
+
+/**
+ * sxt_cmd_snapshot() - `sextant snapshot`: telemetry of this host as a file.
+ * @argc, @argv: the subcommand's own arguments. Return: exit status.
+ */
+int sxt_cmd_snapshot(int argc, char **argv);
+
+/**
  * sxt_cli_parse_int() - an option's whole number; ends the command with a usage error otherwise.
  * @state: of the parser. @name: the option, "--abi". @text: its value. @min, @max: its range.
  * Return: the number.

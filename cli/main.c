@@ -20,7 +20,9 @@ static const struct sxt_command commands[] = {
 	 sxt_cmd_doctor},
 	{"env", "list every setting with its value and meaning", sxt_cmd_env},
 	{"export", "telemetry and port counters for Prometheus", sxt_cmd_export},
+	{"snapshot", "save this host's telemetry and port counters as a file", sxt_cmd_snapshot},
 	{"soft", "run programs on the software HCA, without hardware", sxt_cmd_soft},
+	{"top", "watch the processes that use Sextant on this host", sxt_cmd_top},
 };
 
 static const char *log_prefix = "sextant";
