@@ -19,6 +19,7 @@
 _Atomic int sxt_log_max_level = SXT_LOG_INFO;
 
 static _Atomic(sxt_log_sink_fn) log_sink;
+static _Atomic(sxt_log_sink_fn) log_tap;
 static _Atomic int log_fd = -1;
 static pthread_mutex_t log_file_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -63,10 +64,18 @@ void sxt_log_emit(enum sxt_log_level level, const char *file, int line, const ch
 	sink = atomic_load_explicit(&log_sink, memory_order_acquire);
 	if (sink != NULL)
 		sink(level, file, line, text);
+	sink = atomic_load_explicit(&log_tap, memory_order_acquire);
+	if (sink != NULL)
+		sink(level, file, line, text);
 	fd = atomic_load_explicit(&log_fd, memory_order_acquire);
 	if (fd >= 0)
 		file_write(fd, level, text);
 	errno = saved_errno;
+}
+
+void sxt_log_set_tap(sxt_log_sink_fn tap)
+{
+	atomic_store_explicit(&log_tap, tap, memory_order_release);
 }
 
 void sxt_log_set_sink(sxt_log_sink_fn sink)

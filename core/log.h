@@ -53,6 +53,12 @@ SXT_COLD void sxt_log_emit(enum sxt_log_level level, const char *file, int line,
 void sxt_log_set_sink(sxt_log_sink_fn sink);
 
 /**
+ * sxt_log_set_tap() - a second receiver of the same lines; NULL ends it.
+ * @tap: as sxt_log_set_sink(). Thread: any.
+ */
+void sxt_log_set_tap(sxt_log_sink_fn tap);
+
+/**
  * sxt_log_set_file() - append every line to a file as well, whatever the sink filters.
  * @path: file name; %h becomes the host name, %p the process id. NULL or "" closes the file.
  * Thread: any, takes a lock. Return: 0, or the negative errno of opening it (the old file stays).

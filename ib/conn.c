@@ -11,6 +11,7 @@
 #include "ib/data.h"
 #include "ib/process.h"
 #include "ib/qp.h"
+#include "ib/tell.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -478,6 +479,7 @@ void sxt_conn_made(struct sxt_conn *conn)
 	sxt_context_own(conn->ctx);
 	conn->is_making = 0;
 	sxt_context_disown(conn->ctx);
+	sxt_tell_conn_made(conn);
 }
 
 static uint64_t send_acked_cnt(const struct sxt_send_end *end)
@@ -593,6 +595,7 @@ void sxt_conn_destroy(struct sxt_conn *conn)
 {
 	if (conn == NULL)
 		return;
+	sxt_tell_conn_gone(conn);
 	paths_unmake(conn);
 	memory_unmake(conn);
 	free(conn);

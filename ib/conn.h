@@ -16,6 +16,7 @@
 #include <stdbool.h>
 
 struct sxt_attempt;
+struct sxt_measure;
 struct sxt_side;
 
 /* Writes that one message may be cut into: each takes a bit of the receiver's count. */
@@ -100,6 +101,7 @@ struct sxt_conn {
 	uint8_t peer_closed;  /* the peer's orderly end was taken from the notes */
 	uint8_t suspect;      /* fault is valid and not reported yet */
 	uint8_t is_making;    /* its paths are being tried: completions in error are no fault */
+	struct sxt_measure *measure; /* telemetry; NULL without */
 
 	/* Written by the watcher, read by the data path when ctx->mailbox says so. */
 	_Alignas(SXT_CACHELINE) _Atomic uint32_t notes;

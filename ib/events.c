@@ -11,6 +11,7 @@
 #include "ib/conn.h"
 #include "ib/process.h"
 #include "ib/side.h"
+#include "ib/tell.h"
 
 #include <errno.h>
 
@@ -91,9 +92,18 @@ static struct sxt_port *find_port(const struct sxt_device *device, int num)
 	return NULL;
 }
 
+static void reread(struct sxt_port *port)
+{
+	sxt_port_reread(port);
+	sxt_tell_port(port);
+}
+
 static void on_port_lost(const struct sxt_device *device, struct sxt_port *port)
 {
 	atomic_store_explicit(&port->lost_ns, device->ib->sys->now_ns(), memory_order_relaxed);
+	port->lost_cnt++;
+	port->is_lost = true;
+	sxt_tell_port(port);
 	SXT_LOG(SXT_LOG_WARN,
 		"port %s:%u: %s; its connections wait for it as long as their retries last "
 		"(NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT)",
@@ -115,14 +125,15 @@ static void on_port_event(struct sxt_device *device, const struct ibv_async_even
 	}
 	SXT_LOG(SXT_LOG_INFO, "port %s:%d: %s", device->name, event->element.port_num,
 		device->verbs->event_type_str(event->event_type));
-	sxt_port_reread(port);
+	port->is_lost = false;
+	reread(port);
 }
 
 static void on_speed_change(const struct sxt_device *device)
 {
 	for (int i = 0; i < device->ib->ports_cnt; i++) {
 		if (device->ib->ports[i]->device == device)
-			sxt_port_reread(device->ib->ports[i]);
+			reread(device->ib->ports[i]);
 	}
 }
 
@@ -134,6 +145,7 @@ static void on_device_fatal(struct sxt_watcher *watcher, struct sxt_device *devi
 		device->name, if_only_logged(device));
 	if (is_returned(device))
 		atomic_store_explicit(&device->is_dead, 1, memory_order_relaxed);
+	sxt_tell_ports(watcher->ib);
 	fail_conns(watcher, &scope, -ENODEV);
 }
 

@@ -8,6 +8,7 @@
 #include "ib/data.h"
 #include "ib/process.h"
 #include "ib/side.h"
+#include "ib/tell.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -45,6 +46,7 @@ static SXT_COLD SXT_PRINTF(3, 4) int fail(struct sxt_conn *conn, int error, cons
 		conn->kind == SXT_CONN_SEND ? "sending to" : "receiving from", conn->peer_name,
 		text);
 	sxt_side_tell_failed(conn, error, text);
+	sxt_tell_conn_failed(conn, error, text);
 	return error;
 }
 

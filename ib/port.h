@@ -80,6 +80,8 @@ struct sxt_port {
 	/* Last PORT_ERR, 0 for never. The watcher writes it, the explanation of a fault reads it:
 	 * relaxed, it stands for nothing else. */
 	_Atomic uint64_t lost_ns;
+	uint64_t lost_cnt;         /* PORT_ERRs; with the next the watcher's */
+	bool is_lost;              /* no event but PORT_ERR came since the last of them */
 	pthread_mutex_t seen_lock; /* of seen; leaf */
 	struct sxt_port_seen seen;
 };

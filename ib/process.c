@@ -9,7 +9,9 @@
 #include "ib/attempt.h"
 #include "ib/nic.h"
 #include "ib/settings.h"
+#include "ib/tell.h"
 #include "ib/watcher.h"
+#include "telemetry/write.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -36,6 +38,7 @@ int sxt_ib_create(const struct sxt_ib_parts *parts, struct sxt_ib **out)
 	ib->config = parts->config;
 	ib->verbs = parts->verbs;
 	ib->merges = parts->merges;
+	ib->tele = parts->tele;
 	ib->pid = getpid();
 	sxt_list_init(&ib->devices);
 	if (gethostname(ib->host, sizeof(ib->host) - 1) != 0)
@@ -53,6 +56,7 @@ int sxt_ib_create(const struct sxt_ib_parts *parts, struct sxt_ib **out)
 		sxt_ib_destroy(ib);
 		return rc;
 	}
+	sxt_tell_ports(ib);
 	*out = ib;
 	return 0;
 }
@@ -74,9 +78,35 @@ struct own_parts {
 	struct sxt_config config;
 	struct sxt_verbs verbs;
 	struct sxt_merges merges;
+	struct sxt_tele *tele;
 };
 
 static struct own_parts own;
+
+/* NCCL's log and the segment have the same warnings. */
+static void tell_line(enum sxt_log_level level, const char *file, int line, const char *text)
+{
+	(void)file;
+	(void)line;
+	if (level <= SXT_LOG_WARN)
+		sxt_tele_event(own.tele, SXT_TELE_EVENT_LINE, UINT32_MAX, text);
+}
+
+/* Whatever keeps it from being made was told; the job goes on without. */
+static void open_telemetry(void)
+{
+	const struct sxt_tele_options options = {
+		.dir = SXT_TELE_DIR,
+		.conns_cap = own.config.telemetry_conns,
+		.keep_sec = own.config.telemetry_keep_s,
+		.release = SXT_VERSION,
+	};
+
+	own.tele = NULL;
+	if (own.config.telemetry == 0 || sxt_tele_create(&options, &own.tele) != 0)
+		return;
+	sxt_log_set_tap(tell_line);
+}
 
 static int load_own(void)
 {
@@ -100,18 +130,23 @@ static int load_own(void)
 	}
 	if (rc != 0)
 		sxt_config_fini(&own.config);
+	else
+		open_telemetry();
 	return rc;
 }
 
 static void unload_own(void)
 {
+	sxt_log_set_tap(NULL);
+	sxt_tele_destroy(own.tele);
+	own.tele = NULL;
 	sxt_verbs_close(&own.verbs);
 	sxt_config_fini(&own.config);
 }
 
 static int make_singleton(void)
 {
-	const struct sxt_ib_parts parts = {
+	struct sxt_ib_parts parts = {
 		.sys = &sxt_sys_host,
 		.config = &own.config,
 		.verbs = &own.verbs,
@@ -121,6 +156,7 @@ static int make_singleton(void)
 
 	if (rc != 0)
 		return rc;
+	parts.tele = own.tele;
 	rc = sxt_ib_create(&parts, &singleton.ib);
 	if (rc != 0)
 		unload_own();
@@ -150,8 +186,14 @@ int sxt_ib_get(struct sxt_ib **out)
 	return rc;
 }
 
+bool sxt_ib_measures(const struct sxt_ib *ib)
+{
+	return ib->tele != NULL;
+}
+
 void sxt_ib_note_abi(struct sxt_ib *ib, int abi)
 {
+	sxt_tele_note_abi(ib->tele, abi);
 	/* Relaxed: it stands for nothing else. */
 	atomic_store_explicit(&ib->abi, abi, memory_order_relaxed);
 }
@@ -171,6 +213,8 @@ void sxt_ib_put(struct sxt_ib *ib)
 
 void sxt_ib_stop(struct sxt_ib *ib)
 {
-	if (ib->pid == getpid())
-		sxt_watcher_stop(ib->watcher);
+	if (ib->pid != getpid())
+		return;
+	sxt_watcher_stop(ib->watcher);
+	sxt_tele_retire(ib->tele);
 }

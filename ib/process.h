@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
+struct sxt_tele;
 struct sxt_watcher;
 
 struct sxt_ib {
@@ -37,7 +38,8 @@ struct sxt_ib {
 	_Atomic int nics_cnt; /* release publishes the NIC before, acquire reads it: no lock */
 	char left_out[768];   /* which ports are not among them and why, for when none is left */
 	struct sxt_watcher *watcher;
-	_Atomic int abi; /* of NCCL's interface, for messages; 0 unknown */
+	_Atomic int abi;       /* of NCCL's interface, for messages; 0 unknown */
+	struct sxt_tele *tele; /* this process's segment; NULL: telemetry is off */
 };
 
 /* What a transport is made from; all of it outlives the transport. */
@@ -46,6 +48,7 @@ struct sxt_ib_parts {
 	const struct sxt_config *config;
 	const struct sxt_verbs *verbs;
 	struct sxt_merges *merges; /* kept from transport to transport; NULL is fine */
+	struct sxt_tele *tele;     /* NULL: telemetry is off */
 	bool is_manual;            /* no watcher thread: the caller runs sxt_watcher_step() */
 };
 

@@ -383,8 +383,10 @@ static SXT_INLINE void take_group(const struct sxt_request *request, int *sizes)
 }
 
 /* A done request's sizes; it is free afterwards. */
-static SXT_INLINE void take(struct sxt_request *request, int *sizes)
+static SXT_INLINE void take(struct sxt_request *request, int *sizes, bool measured)
 {
+	if (measured)
+		sxt_measure_done(request);
 	if (sizes != NULL) {
 		sizes[0] = request->sizes[0];
 		if (SXT_UNLIKELY(request->cnt > 1))
@@ -399,7 +401,7 @@ static SXT_INLINE void take(struct sxt_request *request, int *sizes)
  * connection's error.
  */
 static SXT_NOINLINE int test_further(struct sxt_request *request, const struct ibv_wc *wc, int left,
-				     int *sizes)
+				     int *sizes, bool measured)
 {
 	struct sxt_conn *conn = request->conn;
 	struct sxt_path *path = request->path;
@@ -416,7 +418,7 @@ static SXT_NOINLINE int test_further(struct sxt_request *request, const struct i
 	}
 	if (SXT_LIKELY(is_done(request))) {
 		sxt_context_disown(conn->ctx);
-		take(request, sizes);
+		take(request, sizes, measured);
 		return 1;
 	}
 	if (conn->cqs_cnt > 1)
@@ -430,7 +432,7 @@ static SXT_NOINLINE int test_further(struct sxt_request *request, const struct i
 	if (rc != 0 && rc != -EAGAIN)
 		return rc;
 	if (done)
-		take(request, sizes);
+		take(request, sizes, measured);
 	return done;
 }
 
@@ -438,7 +440,8 @@ static SXT_NOINLINE int test_further(struct sxt_request *request, const struct i
  * A request that was not done, as test_further(). Nothing is called but the poll while all is
  * plain, so that few registers are saved.
  */
-static SXT_INLINE int test_owned(struct sxt_request *request, struct sxt_context *ctx, int *sizes)
+static SXT_INLINE int test_owned(struct sxt_request *request, struct sxt_context *ctx, int *sizes,
+				 bool measured)
 {
 	int left = ibv_poll_cq(request->path->poll, SXT_DRAIN_MAX, ctx->wcs);
 	struct sxt_conn *conn = request->conn;
@@ -447,7 +450,7 @@ static SXT_INLINE int test_owned(struct sxt_request *request, struct sxt_context
 
 	if (left == 0) {
 		if (SXT_UNLIKELY(!sxt_conn_is_simple(conn)))
-			return test_further(request, NULL, 0, sizes);
+			return test_further(request, NULL, 0, sizes, measured);
 		sxt_context_disown(conn->ctx);
 		return 0;
 	}
@@ -458,13 +461,13 @@ static SXT_INLINE int test_owned(struct sxt_request *request, struct sxt_context
 	for (; left > 0 && completed_plain(conn, path, wc); wc++)
 		left--;
 	if (SXT_UNLIKELY(left != 0 || !is_done(request)))
-		return test_further(request, wc, left, sizes);
-	take(request, sizes);
+		return test_further(request, wc, left, sizes, measured);
+	take(request, sizes, measured);
 	sxt_context_disown(ctx);
 	return 1;
 }
 
-int sxt_test_waiting(struct sxt_request *request, bool *done_out, int *sizes)
+int sxt_test_waiting(struct sxt_request *request, bool *done_out, int *sizes, bool measured)
 {
 	struct sxt_context *ctx = request->conn->ctx;
 	int rc;
@@ -477,26 +480,26 @@ int sxt_test_waiting(struct sxt_request *request, bool *done_out, int *sizes)
 		sxt_context_read_notes(ctx);
 		ctx = request->conn->ctx;
 	}
-	rc = test_owned(request, ctx, sizes);
+	rc = test_owned(request, ctx, sizes, measured);
 	if (SXT_UNLIKELY(rc < 0))
 		return rc;
 	*done_out = rc != 0;
 	return 0;
 }
 
-bool sxt_test_done(struct sxt_request *request, int *sizes)
+bool sxt_test_done(struct sxt_request *request, int *sizes, bool measured)
 {
 	/* Pairs with the release in sxt_request_finish(). */
 	if (atomic_load_explicit(&request->done, memory_order_acquire) == 0)
 		return false;
-	take(request, sizes);
+	take(request, sizes, measured);
 	return true;
 }
 
 int sxt_test(struct sxt_request *request, bool *done_out, int *sizes)
 {
-	if (!sxt_test_done(request, sizes))
-		return sxt_test_waiting(request, done_out, sizes);
+	if (!sxt_test_done(request, sizes, false))
+		return sxt_test_waiting(request, done_out, sizes, false);
 	*done_out = true;
 	return 0;
 }

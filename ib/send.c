@@ -557,20 +557,16 @@ int sxt_send_members(struct sxt_conn *conn)
 	return rc;
 }
 
-int sxt_send(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag, struct sxt_mr *mr,
-	     struct sxt_request **out)
+SXT_NOINLINE int sxt_send_otherwise(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag,
+				    struct sxt_mr *mr, struct sxt_request **out)
 {
-	enum sxt_send_look look = sxt_send_look(conn);
+	struct sxt_send_end *end = sxt_send_end(conn);
 	struct sxt_request *request = NULL;
-	int rc = SXT_SEND_OTHERWISE;
+	int rc;
 
-	if (look == SXT_SEND_WAIT)
-		return -EAGAIN;
-	if (look == SXT_SEND_SINGLE)
-		rc = sxt_send_plain(conn, data, bytes, tag, mr, out);
-	if (rc != SXT_SEND_OTHERWISE)
-		return rc;
-	if (look == SXT_SEND_MEMBER || (look == SXT_SEND_FIRST && sxt_send_open(conn)))
+	if (sxt_conn_is_calm(conn, SXT_CONN_SEND) &&
+	    (end->free_mask != 0 ||
+	     (ring_entry(end, end->head)->group != 1 && sxt_send_open(conn))))
 		request = sxt_send_member(conn, data, bytes, tag, mr);
 	if (request == NULL)
 		return sxt_send_any(conn, data, bytes, tag, mr, out);
@@ -578,4 +574,17 @@ int sxt_send(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag, st
 	if (rc == 0)
 		*out = request;
 	return rc;
+}
+
+int sxt_send(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag, struct sxt_mr *mr,
+	     struct sxt_request **out)
+{
+	enum sxt_send_look look = sxt_send_look(conn);
+	int rc = SXT_SEND_OTHERWISE;
+
+	if (look == SXT_SEND_WAIT)
+		return -EAGAIN;
+	if (look == SXT_SEND_SINGLE)
+		rc = sxt_send_plain(conn, data, bytes, tag, mr, out);
+	return rc == SXT_SEND_OTHERWISE ? sxt_send_otherwise(conn, data, bytes, tag, mr, out) : rc;
 }

@@ -81,6 +81,16 @@ unlock:
 	return rc;
 }
 
+bool sxt_net_measures(void)
+{
+	bool measures;
+
+	pthread_mutex_lock(&net_process.lock);
+	measures = net_process.ib != NULL && sxt_ib_measures(net_process.ib);
+	pthread_mutex_unlock(&net_process.lock);
+	return measures;
+}
+
 static void process_leave(struct sxt_ib *ib)
 {
 	pthread_mutex_lock(&net_process.lock);

@@ -7,6 +7,8 @@
 
 #include "plugin/nccl/net.h"
 
+#include <stdbool.h>
+
 #define SXT_NET_NAME "Sextant"
 
 /**
@@ -184,5 +186,59 @@ ncclResult_t sxt_net_close_conn(void *comm);
  * sxt_net_close_listen() - closeListen of every version. Cannot fail.
  */
 ncclResult_t sxt_net_close_listen(void *listen_comm);
+
+/* The same while telemetry is on: net_measured.c. */
+
+/** sxt_net_isend_measured() - sxt_net_isend(), measured. Return: the same. */
+ncclResult_t sxt_net_isend_measured(void *send_comm, void *data, size_t bytes, int tag,
+				    void *mhandle, void *phandle, void **request);
+
+/** sxt_net_isend_v9_measured() - sxt_net_isend_v9(), measured. Return: the same. */
+ncclResult_t sxt_net_isend_v9_measured(void *send_comm, void *data, size_t bytes, int tag,
+				       void *mhandle, void **request);
+
+/** sxt_net_isend_int_measured() - sxt_net_isend_int(), measured. Return: the same. */
+ncclResult_t sxt_net_isend_int_measured(void *send_comm, void *data, int bytes, int tag,
+					void *mhandle, void **request);
+
+/** sxt_net_irecv_measured() - sxt_net_irecv(), measured. Return: the same. */
+ncclResult_t sxt_net_irecv_measured(void *recv_comm, int n, void **data, size_t *sizes, int *tags,
+				    void **mhandles, void **phandles, void **request);
+
+/** sxt_net_irecv_v9_measured() - sxt_net_irecv_v9(), measured. Return: the same. */
+ncclResult_t sxt_net_irecv_v9_measured(void *recv_comm, int n, void **data, size_t *sizes,
+				       int *tags, void **mhandles, void **request);
+
+/** sxt_net_irecv_int_measured() - sxt_net_irecv_int(), measured. Return: the same. */
+ncclResult_t sxt_net_irecv_int_measured(void *recv_comm, int n, void **data, int *sizes, int *tags,
+					void **mhandles, void **request);
+
+/** sxt_net_test_measured() - sxt_net_test(), measured. Return: the same. */
+ncclResult_t sxt_net_test_measured(void *request, int *done, int *sizes);
+
+/**
+ * sxt_net_sizes_of() - the int sizes of v6 to v8. @n: as NCCL gives it. @sizes: n of them.
+ * @out: room for SXT_RECVS_MAX. Return: false for numbers that cannot be.
+ */
+bool sxt_net_sizes_of(int n, const int *sizes, size_t *out);
+
+/**
+ * sxt_net_measures() - is telemetry on?
+ * Thread: any, takes a lock. Return: true if so, after a successful init.
+ */
+bool sxt_net_measures(void);
+
+/*
+ * Put a table's measured functions in where telemetry is on. NCCL copies or calls them after init
+ * only. They are written once: later communicators find them there.
+ */
+#define SXT_NET_MEASURE(table, suffix)                                             \
+	do {                                                                       \
+		if (sxt_net_measures() && (table).test != sxt_net_test_measured) { \
+			(table).isend = sxt_net_isend##suffix##_measured;          \
+			(table).irecv = sxt_net_irecv##suffix##_measured;          \
+			(table).test = sxt_net_test_measured;                      \
+		}                                                                  \
+	} while (0)
 
 #endif

@@ -126,18 +126,25 @@ ncclResult_t sxt_net_irecv_v9(void *recv_comm, int n, void **data, size_t *sizes
 	return sxt_net_irecv(recv_comm, n, data, sizes, tags, mhandles, NULL, request);
 }
 
+bool sxt_net_sizes_of(int n, const int *sizes, size_t *out)
+{
+	if (n < 1 || n > SXT_RECVS_MAX)
+		return false;
+	for (int i = 0; i < n; i++) {
+		if (sizes[i] < 0)
+			return false;
+		out[i] = (size_t)sizes[i];
+	}
+	return true;
+}
+
 ncclResult_t sxt_net_irecv_int(void *recv_comm, int n, void **data, int *sizes, int *tags,
 			       void **mhandles, void **request)
 {
 	size_t bytes[SXT_RECVS_MAX];
 
-	if (n < 1 || n > SXT_RECVS_MAX)
+	if (!sxt_net_sizes_of(n, sizes, bytes))
 		return sxt_result(-EINVAL);
-	for (int i = 0; i < n; i++) {
-		if (sizes[i] < 0)
-			return sxt_result(-EINVAL);
-		bytes[i] = (size_t)sizes[i];
-	}
 	*request = NULL; /* these versions know no optional receives: what comes in means nothing */
 	return sxt_net_irecv_v9(recv_comm, n, data, bytes, tags, mhandles, request);
 }
@@ -157,7 +164,7 @@ ncclResult_t sxt_net_iflush(void *recv_comm, int n, void **data, int *sizes, voi
 static SXT_NOINLINE SXT_FLATTEN ncclResult_t test_waiting(void *request, int *done, int *sizes)
 {
 	bool is_done = false;
-	int rc = sxt_test_waiting(request, &is_done, sizes);
+	int rc = sxt_test_waiting(request, &is_done, sizes, false);
 
 	*done = is_done;
 	return SXT_LIKELY(rc == 0) ? ncclSuccess : sxt_result(rc);
@@ -165,7 +172,7 @@ static SXT_NOINLINE SXT_FLATTEN ncclResult_t test_waiting(void *request, int *do
 
 SXT_FLATTEN ncclResult_t sxt_net_test(void *request, int *done, int *sizes)
 {
-	if (!sxt_test_done(request, sizes))
+	if (!sxt_test_done(request, sizes, false))
 		return test_waiting(request, done, sizes);
 	*done = 1;
 	return ncclSuccess;

@@ -7,8 +7,12 @@
 /* The profiler is not called. */
 static ncclResult_t init(ncclDebugLogger_t logger, ncclProfilerCallback_t profiler)
 {
+	ncclResult_t result = sxt_net_init(10, logger);
+
 	(void)profiler;
-	return sxt_net_init(10, logger);
+	if (result == ncclSuccess)
+		SXT_NET_MEASURE(ncclNetPlugin_v10, );
+	return result;
 }
 
 static ncclResult_t get_properties(int dev, struct nccl_net_props_v9 *props)
@@ -21,7 +25,7 @@ static ncclResult_t get_properties(int dev, struct nccl_net_props_v9 *props)
 	return result;
 }
 
-const struct nccl_net_v10 ncclNetPlugin_v10 = {
+struct nccl_net_v10 ncclNetPlugin_v10 = {
 	.name = SXT_NET_NAME,
 	.init = init,
 	.devices = sxt_net_devices,

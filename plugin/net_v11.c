@@ -8,9 +8,13 @@
 static ncclResult_t init(void **ctx, uint64_t comm_id, struct nccl_net_comm_config *config,
 			 ncclDebugLogger_t logger, ncclProfilerCallback_t profiler)
 {
+	ncclResult_t result = sxt_net_init_ctx(11, logger, config, ctx);
+
 	(void)comm_id;
 	(void)profiler;
-	return sxt_net_init_ctx(11, logger, config, ctx);
+	if (result == ncclSuccess)
+		SXT_NET_MEASURE(ncclNetPlugin_v11, );
+	return result;
 }
 
 static ncclResult_t get_properties(int dev, struct nccl_net_props_v11 *props)
@@ -25,7 +29,7 @@ static ncclResult_t get_properties(int dev, struct nccl_net_props_v11 *props)
 	return result;
 }
 
-const struct nccl_net_v11 ncclNetPlugin_v11 = {
+struct nccl_net_v11 ncclNetPlugin_v11 = {
 	.name = SXT_NET_NAME,
 	.init = init,
 	.devices = sxt_net_devices,

@@ -8,12 +8,16 @@
 static ncclResult_t init(void **ctx, uint64_t comm_id, struct nccl_net_comm_config *config,
 			 ncclDebugLogger_t logger, ncclProfilerCallback_t profiler)
 {
+	ncclResult_t result = sxt_net_init_ctx(12, logger, config, ctx);
+
 	(void)comm_id;
 	(void)profiler;
-	return sxt_net_init_ctx(12, logger, config, ctx);
+	if (result == ncclSuccess)
+		SXT_NET_MEASURE(ncclNetPlugin_v12, );
+	return result;
 }
 
-const struct nccl_net_v12 ncclNetPlugin_v12 = {
+struct nccl_net_v12 ncclNetPlugin_v12 = {
 	.name = SXT_NET_NAME,
 	.init = init,
 	.devices = sxt_net_devices,

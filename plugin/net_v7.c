@@ -6,7 +6,11 @@
 
 static ncclResult_t init(ncclDebugLogger_t logger)
 {
-	return sxt_net_init(7, logger);
+	ncclResult_t result = sxt_net_init(7, logger);
+
+	if (result == ncclSuccess)
+		SXT_NET_MEASURE(ncclNetPlugin_v7, _int);
+	return result;
 }
 
 static ncclResult_t get_properties(int dev, struct nccl_net_props_v7 *props)
@@ -19,7 +23,7 @@ static ncclResult_t get_properties(int dev, struct nccl_net_props_v7 *props)
 	return result;
 }
 
-const struct nccl_net_v7 ncclNetPlugin_v7 = {
+struct nccl_net_v7 ncclNetPlugin_v7 = {
 	.name = SXT_NET_NAME,
 	.init = init,
 	.devices = sxt_net_devices,

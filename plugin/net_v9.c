@@ -6,7 +6,11 @@
 
 static ncclResult_t init(ncclDebugLogger_t logger)
 {
-	return sxt_net_init(9, logger);
+	ncclResult_t result = sxt_net_init(9, logger);
+
+	if (result == ncclSuccess)
+		SXT_NET_MEASURE(ncclNetPlugin_v9, _v9);
+	return result;
 }
 
 static ncclResult_t get_properties(int dev, struct nccl_net_props_v9 *props)
@@ -19,7 +23,7 @@ static ncclResult_t get_properties(int dev, struct nccl_net_props_v9 *props)
 	return result;
 }
 
-const struct nccl_net_v9 ncclNetPlugin_v9 = {
+struct nccl_net_v9 ncclNetPlugin_v9 = {
 	.name = SXT_NET_NAME,
 	.init = init,
 	.devices = sxt_net_devices,

@@ -137,31 +137,50 @@ static void bind_v12(struct sxt_drv_calls *c, const struct nccl_net_v12 *t)
 	c->make_vdev_v12 = t->makeVDevice;
 }
 
-static void bind_table(struct sxt_drv_net *net)
+static void bind_table(const struct sxt_drv_net *net, struct sxt_drv_calls *calls)
 {
 	switch (net->abi) {
 	case 6:
-		bind_v6(&net->calls, net->table);
+		bind_v6(calls, net->table);
 		break;
 	case 7:
-		bind_v7(&net->calls, net->table);
+		bind_v7(calls, net->table);
 		break;
 	case 8:
-		bind_v8(&net->calls, net->table);
+		bind_v8(calls, net->table);
 		break;
 	case 9:
-		bind_v9(&net->calls, net->table);
+		bind_v9(calls, net->table);
 		break;
 	case 10:
-		bind_v10(&net->calls, net->table);
+		bind_v10(calls, net->table);
 		break;
 	case 11:
-		bind_v11(&net->calls, net->table);
+		bind_v11(calls, net->table);
 		break;
 	default:
-		bind_v12(&net->calls, net->table);
+		bind_v12(calls, net->table);
 		break;
 	}
+}
+
+void sxt_drv_net_bind_anew(struct sxt_drv_net *net)
+{
+	struct sxt_drv_calls fresh = {0};
+
+	pthread_mutex_lock(&net->bind_lock);
+	if (!net->is_bound_anew) {
+		bind_table(net, &fresh);
+		net->calls.isend_int = fresh.isend_int;
+		net->calls.isend_size = fresh.isend_size;
+		net->calls.isend_prof = fresh.isend_prof;
+		net->calls.irecv_int = fresh.irecv_int;
+		net->calls.irecv_size = fresh.irecv_size;
+		net->calls.irecv_prof = fresh.irecv_prof;
+		net->calls.test = fresh.test;
+		net->is_bound_anew = true;
+	}
+	pthread_mutex_unlock(&net->bind_lock);
 }
 
 const char *sxt_drv_net_missing(const struct sxt_drv_net *net)
@@ -270,7 +289,8 @@ int sxt_drv_net_load(const char *name, int abi, struct sxt_drv_net **out, char *
 	net->config.trafficClass = NCCL_NET_UNDEFINED;
 	/* The name is the first member of every version. */
 	net->name = *(const char *const *)net->table;
-	bind_table(net);
+	bind_table(net, &net->calls);
+	pthread_mutex_init(&net->bind_lock, NULL);
 	*out = net;
 	return 0;
 }
@@ -300,6 +320,7 @@ void sxt_drv_net_close(struct sxt_drv_net *net)
 	if (net == NULL)
 		return;
 	sxt_dl_close(net->library);
+	pthread_mutex_destroy(&net->bind_lock);
 	free(net);
 }
 

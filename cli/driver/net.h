@@ -9,6 +9,7 @@
 
 #include "plugin/nccl/net.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 
 #define SXT_DRV_ABI_MIN 6
@@ -114,7 +115,9 @@ struct sxt_drv_net {
 	char file[4096];   /* as it was opened */
 	const void *table;
 	struct sxt_drv_calls calls;
-	bool initialised; /* v6 to v10 take init once per load */
+	bool initialised;          /* v6 to v10 take init once per load */
+	pthread_mutex_t bind_lock; /* of the next */
+	bool is_bound_anew;        /* the data path's calls are those that init left in the table */
 	struct nccl_net_comm_config config;
 	ncclProfilerCallback_t profiler; /* for init; NULL: one that makes no events */
 	void *library;
@@ -145,6 +148,12 @@ SXT_MUST_CHECK int sxt_drv_net_load(const char *name, int abi, struct sxt_drv_ne
  * @net: loaded. Return: its name in NCCL's table, NULL if all are there.
  */
 const char *sxt_drv_net_missing(const struct sxt_drv_net *net);
+
+/**
+ * sxt_drv_net_bind_anew() - take the data path's calls from the table once more, since NCCL reads
+ * them behind init only. @net: init succeeded. Thread: any, takes a lock.
+ */
+void sxt_drv_net_bind_anew(struct sxt_drv_net *net);
 
 /**
  * sxt_drv_net_close() - unload; every comm is closed and every context finalized before.

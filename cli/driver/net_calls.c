@@ -26,16 +26,21 @@ ncclResult_t sxt_drv_net_init(struct sxt_drv_net *net, uint64_t commid, void **c
 	ncclProfilerCallback_t profiler = net->profiler != NULL ? net->profiler : no_profiler;
 	ncclResult_t result;
 
-	if (net->calls.init_ctx != NULL)
-		return net->calls.init_ctx(ctx_out, commid, &net->config, sxt_drv_logger, profiler);
-	*ctx_out = NULL;
-	if (net->initialised)
-		return ncclSuccess;
-	if (net->calls.init_prof != NULL)
-		result = net->calls.init_prof(sxt_drv_logger, profiler);
-	else
-		result = net->calls.init_log(sxt_drv_logger);
-	net->initialised = result == ncclSuccess;
+	if (net->calls.init_ctx != NULL) {
+		result = net->calls.init_ctx(ctx_out, commid, &net->config, sxt_drv_logger,
+					     profiler);
+	} else {
+		*ctx_out = NULL;
+		if (net->initialised)
+			return ncclSuccess;
+		if (net->calls.init_prof != NULL)
+			result = net->calls.init_prof(sxt_drv_logger, profiler);
+		else
+			result = net->calls.init_log(sxt_drv_logger);
+		net->initialised = result == ncclSuccess;
+	}
+	if (result == ncclSuccess)
+		sxt_drv_net_bind_anew(net);
 	return result;
 }
 

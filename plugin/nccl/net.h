@@ -436,12 +436,12 @@ SXT_ASSERT_OFFSET(struct nccl_net_v12, setNetAttr, 168);
 SXT_ASSERT_SIZE(struct nccl_net_v12, 176);
 
 /* The symbols NCCL looks for, newest first. */
-extern SXT_EXPORT const struct nccl_net_v6 ncclNetPlugin_v6;
-extern SXT_EXPORT const struct nccl_net_v7 ncclNetPlugin_v7;
-extern SXT_EXPORT const struct nccl_net_v8 ncclNetPlugin_v8;
-extern SXT_EXPORT const struct nccl_net_v9 ncclNetPlugin_v9;
-extern SXT_EXPORT const struct nccl_net_v10 ncclNetPlugin_v10;
-extern SXT_EXPORT const struct nccl_net_v11 ncclNetPlugin_v11;
-extern SXT_EXPORT const struct nccl_net_v12 ncclNetPlugin_v12;
+extern SXT_EXPORT struct nccl_net_v6 ncclNetPlugin_v6;
+extern SXT_EXPORT struct nccl_net_v7 ncclNetPlugin_v7;
+extern SXT_EXPORT struct nccl_net_v8 ncclNetPlugin_v8;
+extern SXT_EXPORT struct nccl_net_v9 ncclNetPlugin_v9;
+extern SXT_EXPORT struct nccl_net_v10 ncclNetPlugin_v10;
+extern SXT_EXPORT struct nccl_net_v11 ncclNetPlugin_v11;
+extern SXT_EXPORT struct nccl_net_v12 ncclNetPlugin_v12;
 
 #endif

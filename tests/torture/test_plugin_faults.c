@@ -24,8 +24,8 @@
 #define POISONED_DEV (-77)
 #define TURNS_CLOSE  20
 
-extern const struct nccl_net_v6 ncclNetPlugin_v6;
-extern const struct nccl_net_v12 ncclNetPlugin_v12;
+extern struct nccl_net_v6 ncclNetPlugin_v6;
+extern struct nccl_net_v12 ncclNetPlugin_v12;
 
 /* What the paths call, whichever the version. */
 struct calls {

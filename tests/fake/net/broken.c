@@ -38,8 +38,8 @@ static enum sxt_broken find(const char *name)
 /* The tables are const to the world; this object is linked without relocation protection. */
 static void break_tables(void)
 {
-	struct nccl_net_v12 *newest = (struct nccl_net_v12 *)&ncclNetPlugin_v12;
-	struct nccl_net_v6 *oldest = (struct nccl_net_v6 *)&ncclNetPlugin_v6;
+	struct nccl_net_v12 *newest = &ncclNetPlugin_v12;
+	struct nccl_net_v6 *oldest = &ncclNetPlugin_v6;
 
 	if (SXT_FAKE_BREAKS(table_members))
 		newest->iflush = NULL;

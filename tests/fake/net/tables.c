@@ -227,7 +227,7 @@ static ncclResult_t set_net_attr(void *opaque, struct nccl_net_attr *attr)
 	.iflush = sxt_fake_iflush, .test = sxt_fake_test, .closeSend = sxt_fake_close,             \
 	.closeRecv = sxt_fake_close, .closeListen = sxt_fake_close_listen
 
-const struct nccl_net_v6 ncclNetPlugin_v6 = {
+struct nccl_net_v6 ncclNetPlugin_v6 = {
 	COMMON(6),
 	.getProperties = props_v6,
 	.listen = listen_dev,
@@ -238,7 +238,7 @@ const struct nccl_net_v6 ncclNetPlugin_v6 = {
 	.irecv = irecv_int,
 };
 /* Version 7 plays a plugin with irecvConsumed. */
-const struct nccl_net_v7 ncclNetPlugin_v7 = {
+struct nccl_net_v7 ncclNetPlugin_v7 = {
 	COMMON(7),
 	.getProperties = props_v7,
 	.listen = listen_dev,
@@ -249,7 +249,7 @@ const struct nccl_net_v7 ncclNetPlugin_v7 = {
 	.irecv = irecv_int,
 	.irecvConsumed = sxt_fake_consumed,
 };
-const struct nccl_net_v8 ncclNetPlugin_v8 = {
+struct nccl_net_v8 ncclNetPlugin_v8 = {
 	COMMON(8),
 	.getProperties = props_v8,
 	.listen = listen_dev,
@@ -259,7 +259,7 @@ const struct nccl_net_v8 ncclNetPlugin_v8 = {
 	.isend = isend_int,
 	.irecv = irecv_int,
 };
-const struct nccl_net_v9 ncclNetPlugin_v9 = {
+struct nccl_net_v9 ncclNetPlugin_v9 = {
 	COMMON(9),
 	.getProperties = props_v9,
 	.listen = listen_dev,
@@ -270,7 +270,7 @@ const struct nccl_net_v9 ncclNetPlugin_v9 = {
 	.irecv = irecv_size,
 	.makeVDevice = make_vdevice_4,
 };
-const struct nccl_net_v10 ncclNetPlugin_v10 = {
+struct nccl_net_v10 ncclNetPlugin_v10 = {
 	COMMON(10),
 	.getProperties = props_v9,
 	.listen = listen_dev,
@@ -281,7 +281,7 @@ const struct nccl_net_v10 ncclNetPlugin_v10 = {
 	.irecv = irecv_prof,
 	.makeVDevice = make_vdevice_4,
 };
-const struct nccl_net_v11 ncclNetPlugin_v11 = {
+struct nccl_net_v11 ncclNetPlugin_v11 = {
 	COMMON(11),
 	.getProperties = props_v11,
 	.listen = listen_ctx,
@@ -294,7 +294,7 @@ const struct nccl_net_v11 ncclNetPlugin_v11 = {
 	.finalize = sxt_fake_finalize,
 	.setNetAttr = set_net_attr,
 };
-const struct nccl_net_v12 ncclNetPlugin_v12 = {
+struct nccl_net_v12 ncclNetPlugin_v12 = {
 	COMMON(12),
 	.getProperties = props_v12,
 	.listen = listen_ctx,

@@ -28,7 +28,12 @@ static struct {
 	int cnt;
 	bool optional;
 	int closed_cnt;
-	uint32_t looks_cnt; /* which of its answers sxt_send_look() gives next */
+	bool measures;
+	int measured_cnt;
+	int not_now_cnt;
+	uint64_t measured_bytes;
+	int tested_measured; /* tests that were to be measured */
+	uint32_t looks_cnt;  /* which of its answers sxt_send_look() gives next */
 	int merged[SXT_NIC_DEVS_MAX];
 	int most;
 	int abi;
@@ -61,6 +66,36 @@ int sxt_ib_get(struct sxt_ib **out)
 	fake.gets_cnt++;
 	*out = (struct sxt_ib *)an_object;
 	return 0;
+}
+
+bool sxt_ib_measures(const struct sxt_ib *ib)
+{
+	(void)ib;
+	return fake.measures;
+}
+
+void sxt_measure_sent(struct sxt_conn *conn, const struct sxt_request *request, uint32_t tag,
+		      uint64_t bytes)
+{
+	(void)conn;
+	(void)request;
+	(void)tag;
+	fake.measured_cnt++;
+	fake.measured_bytes += bytes;
+}
+
+void sxt_measure_not_now(struct sxt_conn *conn)
+{
+	(void)conn;
+	fake.not_now_cnt++;
+}
+
+void sxt_measure_posted(struct sxt_conn *conn, const struct sxt_request *request, uint32_t tag)
+{
+	(void)conn;
+	(void)request;
+	(void)tag;
+	fake.measured_cnt++;
 }
 
 void sxt_ib_note_abi(struct sxt_ib *ib, int abi)
@@ -234,6 +269,12 @@ int sxt_send_plain(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t t
 	return sxt_send_any(conn, data, bytes, tag, mr, out);
 }
 
+int sxt_send_otherwise(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag,
+		       struct sxt_mr *mr, struct sxt_request **out)
+{
+	return sxt_send_any(conn, data, bytes, tag, mr, out);
+}
+
 bool sxt_send_open(struct sxt_conn *conn)
 {
 	(void)conn;
@@ -276,15 +317,17 @@ int sxt_recv(struct sxt_conn *conn, const struct sxt_recv_spec *spec, struct sxt
 	return 0;
 }
 
-bool sxt_test_done(struct sxt_request *request, int *sizes)
+bool sxt_test_done(struct sxt_request *request, int *sizes, bool measured)
 {
 	(void)request;
 	(void)sizes;
+	(void)measured;
 	return false;
 }
 
-int sxt_test_waiting(struct sxt_request *request, bool *done_out, int *sizes)
+int sxt_test_waiting(struct sxt_request *request, bool *done_out, int *sizes, bool measured)
 {
+	fake.tested_measured += measured;
 	(void)request;
 	if (fake.rc != 0)
 		return fake.rc;
@@ -740,6 +783,64 @@ static void members_called_unchecked_are_there(void **state)
 	assert_null(ncclNetPlugin_v12.irecvConsumed); /* else requests would live past test() */
 }
 
+/* Each version's calls write down what they did, once its init saw that telemetry is on. */
+#define MEASURED(number, init_args, isend_call, irecv_call)                                      \
+	do {                                                                                     \
+		void *request = NULL;                                                            \
+		int done = 0;                                                                    \
+                                                                                                 \
+		memset(&fake, 0, sizeof(fake));                                                  \
+		fake.measures = true;                                                            \
+		assert_int_equal(ncclNetPlugin_v##number.init init_args, ncclSuccess);           \
+		for (int round = 0; round < 8; round++)                                          \
+			assert_int_equal(ncclNetPlugin_v##number.isend isend_call, ncclSuccess); \
+		assert_int_equal(fake.measured_cnt, 8);                                          \
+		assert_int_equal(fake.measured_bytes, 8 * 8);                                    \
+		request = NULL;                                                                  \
+		assert_int_equal(ncclNetPlugin_v##number.irecv irecv_call, ncclSuccess);         \
+		assert_int_equal(fake.measured_cnt, 9);                                          \
+		assert_int_equal(ncclNetPlugin_v##number.test(an_object, &done, NULL),           \
+				 ncclSuccess);                                                   \
+		assert_int_equal(done, 1);                                                       \
+		assert_int_equal(fake.tested_measured, 1);                                       \
+		fake.rc = -EAGAIN;                                                               \
+		assert_int_equal(ncclNetPlugin_v##number.isend isend_call, ncclSuccess);         \
+		assert_null(request);                                                            \
+		assert_int_equal(ncclNetPlugin_v##number.irecv irecv_call, ncclSuccess);         \
+		assert_null(request);                                                            \
+		assert_int_equal(fake.not_now_cnt, 2);                                           \
+		fake.rc = -EREMOTEIO;                                                            \
+		assert_int_equal(ncclNetPlugin_v##number.isend isend_call, ncclRemoteError);     \
+		assert_int_equal(fake.measured_cnt, 9);                                          \
+	} while (0)
+
+static void every_version_measures_while_telemetry_is_on(void **state)
+{
+	void *ctx = NULL;
+	void *data[1] = {an_object};
+	int int_sizes[1] = {8};
+	size_t sizes[1] = {8};
+	int tags[1] = {0};
+	void *mhandles[1] = {an_object};
+
+	(void)state;
+#define INT_ISEND  (an_object, data, 8, 0, an_object, &request)
+#define INT_IRECV  (an_object, 1, data, int_sizes, tags, mhandles, &request)
+#define SIZE_IRECV (an_object, 1, data, sizes, tags, mhandles, &request)
+#define PROF_ISEND (an_object, data, 8, 0, an_object, NULL, &request)
+#define PROF_IRECV (an_object, 1, data, sizes, tags, mhandles, NULL, &request)
+#define INIT_CTX   (&ctx, 1, NULL, quiet_logger, NULL)
+	MEASURED(6, (quiet_logger), INT_ISEND, INT_IRECV);
+	MEASURED(7, (quiet_logger), INT_ISEND, INT_IRECV);
+	MEASURED(8, (quiet_logger), INT_ISEND, INT_IRECV);
+	MEASURED(9, (quiet_logger), INT_ISEND, SIZE_IRECV);
+	MEASURED(10, (quiet_logger, NULL), PROF_ISEND, PROF_IRECV);
+	MEASURED(11, INIT_CTX, PROF_ISEND, PROF_IRECV);
+	assert_int_equal(ncclNetPlugin_v11.finalize(ctx), ncclSuccess);
+	MEASURED(12, INIT_CTX, PROF_ISEND, PROF_IRECV);
+	assert_int_equal(ncclNetPlugin_v12.finalize(ctx), ncclSuccess);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -763,6 +864,7 @@ int main(void)
 		cmocka_unit_test_setup(v10_hands_on_the_communicators_traffic_class, reset_fake),
 		cmocka_unit_test_setup(closing_and_flushing_always_succeed, reset_fake),
 		cmocka_unit_test_setup(members_called_unchecked_are_there, reset_fake),
+		cmocka_unit_test_setup(every_version_measures_while_telemetry_is_on, reset_fake),
 	};
 
 	return cmocka_run_group_tests_name("net", tests, NULL, NULL);

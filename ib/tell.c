@@ -1,0 +1,146 @@
+/*
+ * tell.c - the slow half of telemetry: ports, connections, failures (slow path).
+ */
+#include "ib/tell.h"
+
+#include "core/log.h"
+#include "core/status.h"
+#include "core/sys.h"
+#include "ib/data.h"
+#include "ib/measure.h"
+#include "ib/process.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of a port in the list of them, which is its record's number. */
+static uint32_t port_index(const struct sxt_port *port)
+{
+	const struct sxt_ib *ib = port->device->ib;
+	int i;
+
+	for (i = 0; i < ib->ports_cnt && ib->ports[i] != port; i++)
+		;
+	return (uint32_t)i;
+}
+
+static enum sxt_tele_port_state port_state(const struct sxt_port *port)
+{
+	if (atomic_load_explicit(&port->device->is_dead, memory_order_relaxed) != 0)
+		return SXT_TELE_PORT_DEAD;
+	return port->seen.is_usable && !port->is_lost ? SXT_TELE_PORT_UP : SXT_TELE_PORT_DOWN;
+}
+
+void sxt_tell_port(struct sxt_port *port)
+{
+	const struct sxt_wire_path *path = &port->seen.place.path;
+	const char *slash = strrchr(port->device->pci_path, '/');
+	struct sxt_tele_port record = {
+		.num = port->num,
+		.link_layer = port->link_layer,
+		.flaps = port->lost_cnt,
+	};
+
+	if (port->device->ib->tele == NULL)
+		return;
+	pthread_mutex_lock(&port->seen_lock);
+	record.state = port_state(port);
+	record.speed_mbps = port->seen.speed_mbps;
+	record.mtu = path->mtu != 0 ? 128u << path->mtu : 0;
+	record.lid = path->lid;
+	record.gid_index = port->seen.place.gid_index;
+	memcpy(record.gid, path->gid, sizeof(record.gid));
+	pthread_mutex_unlock(&port->seen_lock);
+	snprintf(record.hca, sizeof(record.hca), "%.31s", port->device->name);
+	snprintf(record.pci, sizeof(record.pci), "%.23s", slash != NULL ? slash + 1 : "");
+	sxt_tele_port_set(port->device->ib->tele, port_index(port), &record);
+}
+
+void sxt_tell_ports(struct sxt_ib *ib)
+{
+	for (int i = 0; i < ib->ports_cnt; i++)
+		sxt_tell_port(ib->ports[i]);
+}
+
+static void path_record(const struct sxt_path *path, struct sxt_tele_path *out)
+{
+	const struct sxt_wire_path *local = &path->local.path;
+	uint8_t mtu = local->mtu < path->peer.mtu ? local->mtu : path->peer.mtu;
+
+	*out = (struct sxt_tele_path){
+		.port = port_index(path->port),
+		.qpn = local->qpn,
+		.peer_qpn = path->peer.qpn,
+		.mtu = 128u << mtu,
+		.lid = local->lid,
+		.peer_lid = path->peer.lid,
+	};
+	memcpy(out->gid, local->gid, sizeof(out->gid));
+	memcpy(out->peer_gid, path->peer.gid, sizeof(out->peer_gid));
+	snprintf(out->peer_hca, sizeof(out->peer_hca), "%.*s", (int)sizeof(path->peer.hca),
+		 path->peer.hca);
+}
+
+/* "host:pid hca" without the HCA, which the paths have. */
+static void peer_process(const struct sxt_conn *conn, char *out, size_t out_bytes)
+{
+	snprintf(out, out_bytes, "%.*s", (int)strcspn(conn->peer_name, " "), conn->peer_name);
+}
+
+static void record_open(struct sxt_conn *conn, struct sxt_measure *measure)
+{
+	struct sxt_tele_path paths[SXT_PATHS_MAX];
+	char peer[sizeof(conn->peer_name)];
+	const struct sxt_tele_conn_facts facts = {
+		.direction = conn->kind == SXT_CONN_SEND ? SXT_TELE_SENDS : SXT_TELE_RECEIVES,
+		.id = conn->id,
+		.peer_id = conn->peer_id,
+		.nic = sxt_conn_label(conn),
+		.peer = peer,
+		.paths = paths,
+		.paths_cnt = conn->paths_cnt,
+	};
+
+	peer_process(conn, peer, sizeof(peer));
+	for (uint32_t i = 0; i < conn->paths_cnt; i++)
+		path_record(&conn->paths[i], &paths[i]);
+	sxt_tele_conn_open(measure->tele, &facts, &measure->handle);
+	measure->counters = measure->handle.counters;
+	measure->mult = sxt_tele_ticks_mult(measure->tele);
+}
+
+void sxt_tell_conn_made(struct sxt_conn *conn)
+{
+	size_t stamps = conn->kind == SXT_CONN_SEND ? SXT_SENDS_MAX : SXT_RECEIVES_MAX;
+	struct sxt_tele *tele = conn->ctx->ib->tele;
+	struct sxt_measure *measure;
+
+	if (tele == NULL)
+		return;
+	measure = calloc(1, sizeof(*measure) + stamps * sizeof(measure->stamps[0]));
+	if (measure == NULL) {
+		SXT_LOG(SXT_LOG_WARN, "%s: a connection with %s goes without telemetry: %s",
+			sxt_conn_label(conn), conn->peer_name, sxt_strerror(-ENOMEM));
+		return;
+	}
+	measure->tele = tele;
+	record_open(conn, measure);
+	conn->measure = measure;
+}
+
+void sxt_tell_conn_failed(struct sxt_conn *conn, int error, const char *text)
+{
+	if (conn->measure != NULL)
+		sxt_tele_conn_fail(conn->measure->tele, &conn->measure->handle, -error, text);
+}
+
+void sxt_tell_conn_gone(struct sxt_conn *conn)
+{
+	if (conn->measure == NULL)
+		return;
+	sxt_tele_conn_end(conn->measure->tele, &conn->measure->handle);
+	free(conn->measure);
+	conn->measure = NULL;
+}
