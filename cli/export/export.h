@@ -74,9 +74,11 @@ struct sxt_export_conn {
 
 /* What was last seen of a link's record. */
 struct sxt_export_link {
-	struct sxt_tele_link link;
+	struct sxt_tele_link now;
 	uint64_t claimed_messages; /* in its counters, but told under their direction before */
 	uint64_t claimed_bytes;
+	uint64_t told_messages; /* of the rest */
+	uint64_t told_bytes;
 	struct sxt_export_group *groups[SXT_EXPORT_DIRECTIONS]; /* NULL until needed */
 };
 

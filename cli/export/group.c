@@ -63,8 +63,8 @@ struct sxt_export_group *sxt_export_link_group(struct sxt_export *e,
 	if (group != NULL)
 		return group;
 	if (process->totals != &e->other) {
-		snprintf(wanted.nic, sizeof(wanted.nic), "%s", last->link.nic);
-		snprintf(wanted.peer, sizeof(wanted.peer), "%s", last->link.peer);
+		snprintf(wanted.nic, sizeof(wanted.nic), "%s", last->now.nic);
+		snprintf(wanted.peer, sizeof(wanted.peer), "%s", last->now.peer);
 		if (wanted.peer[0] == '\0')
 			return NULL; /* could not be read yet */
 		group = find(e, &wanted);

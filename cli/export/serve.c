@@ -24,8 +24,8 @@
 
 #define CLIENTS_MAX   32
 #define REQUEST_BYTES 16384 /* request line and headers */
-#define IDLE_SEC      10
-#define REQUEST_SEC   30 /* from accepting to the last byte */
+#define IDLE_SEC      5
+#define REQUEST_SEC   15 /* from accepting to the last byte */
 #define PAGE_PLAIN    "text/plain; version=0.0.4; charset=utf-8"
 #define PAGE_OPEN     "application/openmetrics-text; version=1.0.0; charset=utf-8"
 #define HOST_BYTES    64

@@ -232,34 +232,42 @@ static void take_header(struct sxt_export_process *process)
 	take_events(process);
 }
 
-/*
- * A link's own counters tell no direction. Of what a record had when it was given to another
- * connection, the part that was told before, under its direction, is claimed; the rest is told
- * as of both. Links are read before connections, so what is claimed may be there before it is in
- * the link's counters, but never the other way round: the sums grow late rather than go back.
- */
-static void take_link(struct sxt_export *e, struct sxt_export_process *process, uint32_t i)
+static void look_at_link(struct sxt_export_process *process, uint32_t i)
 {
 	struct sxt_export_link *last = &process->links[i];
-	struct sxt_export_group *group;
 	struct sxt_tele_link link;
 
 	if (!sxt_tele_link_get(process->view, i, &link))
 		return;
-	if (strcmp(link.nic, last->link.nic) != 0 || strcmp(link.peer, last->link.peer) != 0)
-		*last = (struct sxt_export_link){.groups = {NULL}};
-	memcpy(last->link.nic, link.nic, sizeof(link.nic));
-	memcpy(last->link.peer, link.peer, sizeof(link.peer));
-	if (link.messages <= last->claimed_messages && link.bytes <= last->claimed_bytes)
+	if (strcmp(link.nic, last->now.nic) != 0 || strcmp(link.peer, last->now.peer) != 0)
+		*last = (struct sxt_export_link){.told_bytes = 0};
+	last->now = link;
+}
+
+/*
+ * A link's own counters tell no direction. Of what a record had when it was given to another
+ * connection, the part that was told before, under its direction, is claimed; the rest is told
+ * as of both. The link is read before its connections and summed after them: what it holds of a
+ * record is then claimed, and what is claimed it may lack for a while. So the sum may be late, but
+ * never goes back.
+ */
+static void take_link(struct sxt_export *e, struct sxt_export_process *process, uint32_t i)
+{
+	struct sxt_export_link *last = &process->links[i];
+	bool has_messages = last->now.messages > last->claimed_messages;
+	bool has_bytes = last->now.bytes > last->claimed_bytes;
+	struct sxt_export_group *group;
+
+	if (!has_messages && !has_bytes)
 		return;
 	group = sxt_export_link_group(e, process, i, SXT_EXPORT_BOTH);
 	if (group == NULL)
 		return;
-	if (link.messages > last->claimed_messages)
+	if (has_messages)
 		group->messages +=
-			grown(link.messages - last->claimed_messages, &last->link.messages);
-	if (link.bytes > last->claimed_bytes)
-		group->bytes += grown(link.bytes - last->claimed_bytes, &last->link.bytes);
+			grown(last->now.messages - last->claimed_messages, &last->told_messages);
+	if (has_bytes)
+		group->bytes += grown(last->now.bytes - last->claimed_bytes, &last->told_bytes);
 }
 
 static uint64_t middle_ns(uint32_t bucket)
@@ -359,9 +367,11 @@ static void take_process(struct sxt_export *e, struct sxt_export_process *proces
 	process->alive = sxt_tele_refresh(process->view) && process->listed;
 	take_header(process);
 	for (uint32_t i = 0; i < process->links_cap; i++)
-		take_link(e, process, i);
+		look_at_link(process, i);
 	for (uint32_t i = 0; i < process->conns_cap; i++)
 		take_conn(e, process, i);
+	for (uint32_t i = 0; i < process->links_cap; i++)
+		take_link(e, process, i);
 	e->segments[process->alive ? SXT_EXPORT_LIVE : SXT_EXPORT_ENDED]++;
 }
 
