@@ -8,6 +8,7 @@
 
 #include "core/config.h"
 #include "core/status.h"
+#include "core/sys.h"
 #include "telemetry/segment.h"
 
 #include <errno.h>
@@ -44,7 +45,7 @@ static error_t parse_arg(int key, char *arg, struct argp_state *state)
 /* sextant-snapshot-HOST-YYYYMMDD-HHMMSS.tar.gz, in the present folder. */
 static void make_name(const struct sxt_snapshot *snapshot, char *out, size_t bytes)
 {
-	time_t taken = (time_t)(snapshot->taken_ns / 1000000000);
+	time_t taken = (time_t)(snapshot->taken_ns / SXT_NS_PER_SEC);
 	char when[32] = "";
 	struct tm parts;
 

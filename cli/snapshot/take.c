@@ -5,6 +5,7 @@
 
 #include "cli/top/sample.h"
 
+#include "core/sys.h"
 #include "core/sysfs.h"
 
 #include <errno.h>
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define COUNTERS_MAX 65536
@@ -194,7 +194,6 @@ static int take_counters(const char *root, struct sxt_snapshot *snapshot)
 int sxt_snapshot_take(const char *dir, const char *root, struct sxt_snapshot *out)
 {
 	struct sxt_snapshot snapshot = {0};
-	struct timespec now;
 	int rc = take_segments(dir, &snapshot);
 
 	if (rc == 0)
@@ -203,8 +202,7 @@ int sxt_snapshot_take(const char *dir, const char *root, struct sxt_snapshot *ou
 		sxt_snapshot_fini(&snapshot);
 		return rc;
 	}
-	clock_gettime(CLOCK_REALTIME, &now);
-	snapshot.taken_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	snapshot.taken_ns = sxt_sys_host.wall_ns();
 	if (gethostname(snapshot.host, sizeof(snapshot.host) - 1) != 0)
 		snapshot.host[0] = '\0';
 	*out = snapshot;

@@ -4,6 +4,7 @@
 #include "cli/snapshot/snapshot.h"
 
 #include "core/status.h"
+#include "core/sys.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -27,7 +28,7 @@ static bool write_entry(struct archive *archive, const struct sxt_snapshot *snap
 	archive_entry_set_pathname(entry, name);
 	archive_entry_set_filetype(entry, AE_IFREG);
 	archive_entry_set_perm(entry, 0644);
-	archive_entry_set_mtime(entry, (time_t)(snapshot->taken_ns / 1000000000), 0);
+	archive_entry_set_mtime(entry, (time_t)(snapshot->taken_ns / SXT_NS_PER_SEC), 0);
 	archive_entry_set_size(entry, (la_int64_t)bytes);
 	fine = archive_write_header(archive, entry) == ARCHIVE_OK &&
 	       (bytes == 0 || archive_write_data(archive, data, bytes) == (la_ssize_t)bytes);

@@ -6,6 +6,7 @@
 #include "cli/top/format.h"
 
 #include "core/compiler.h"
+#include "core/sys.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -98,7 +99,7 @@ static void say_connection(char *out, const struct sxt_top_row *row)
 	if (row->text[0] != '\0')
 		say(out, ": %s", row->text);
 	say(out, "; %" PRIu64 " in flight", row->in_flight);
-	if (row->oldest_ns != 0) {
+	if (row->oldest_ns >= SXT_NS_PER_SEC) {
 		sxt_top_print_ns(row->oldest_ns, text);
 		say(out, ", nothing done for %s", text);
 	}

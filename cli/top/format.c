@@ -5,6 +5,8 @@
 
 #include "cli/top/table.h"
 
+#include "core/sys.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -56,6 +58,10 @@ void sxt_top_print_ns(uint64_t ns, char out[SXT_TOP_CELL_BYTES])
 		snprintf(out, SXT_TOP_CELL_BYTES, "-");
 		return;
 	}
+	if (ns < 1000) {
+		snprintf(out, SXT_TOP_CELL_BYTES, "<1us");
+		return;
+	}
 	while (unit < 2 && scaled >= 999.5) {
 		scaled /= 1000;
 		unit++;
@@ -83,7 +89,7 @@ void sxt_top_print_span(const struct sxt_top_span *span, char out[SXT_TOP_CELL_B
 
 void sxt_top_print_time(uint64_t wall_ns, char out[SXT_TOP_CELL_BYTES])
 {
-	time_t sec = (time_t)(wall_ns / 1000000000);
+	time_t sec = (time_t)(wall_ns / SXT_NS_PER_SEC);
 	struct tm parts;
 
 	if (wall_ns == 0 || localtime_r(&sec, &parts) == NULL ||

@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define HOST_COLUMNS 14 /* the first part of its name, so that the line fits */
+
 int sxt_top_scene_step(struct sxt_top_scene *scene)
 {
 	struct sxt_top_shot shot;
@@ -53,7 +55,10 @@ void sxt_top_summary(const struct sxt_top_scene *scene, char out[SXT_TOP_LINE_BY
 	char gone_text[32] = "";
 	size_t cnt = scene->rows.cnt[SXT_TOP_PROCESSES];
 	size_t gone = 0;
+	int host_len = (int)strcspn(scene->host, ".");
 
+	if (host_len > HOST_COLUMNS)
+		host_len = HOST_COLUMNS;
 	for (size_t i = 0; i < cnt; i++) {
 		const struct sxt_top_row *row = &scene->rows.list[SXT_TOP_PROCESSES][i];
 
@@ -68,9 +73,8 @@ void sxt_top_summary(const struct sxt_top_scene *scene, char out[SXT_TOP_LINE_BY
 	if (gone > 0)
 		snprintf(gone_text, sizeof(gone_text), ", %zu gone", gone);
 	sxt_top_print_time(scene->after.wall_ns, when);
-	snprintf(out, SXT_TOP_LINE_BYTES,
-		 "sextant top %.20s  %s  %zu process%s%s  out %s in %s GB/s", scene->host, when,
-		 cnt, cnt == 1 ? "" : "es", gone_text, rate[0], rate[1]);
+	snprintf(out, SXT_TOP_LINE_BYTES, "%.*s  %s  %zu process%s%s  out %s in %s GB/s", host_len,
+		 scene->host, when, cnt, cnt == 1 ? "" : "es", gone_text, rate[0], rate[1]);
 }
 
 static void print_title(const struct sxt_top_scene *scene, const struct sxt_top_look *look,

@@ -5,6 +5,8 @@
 
 #include "cli/top/rows_parts.h"
 
+#include "core/sys.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -12,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STALL_NS (60 * 1000000000ull) /* as SEXTANT_STALL_SECONDS is by default */
+#define STALL_NS (60 * SXT_NS_PER_SEC) /* as SEXTANT_STALL_SECONDS is by default */
 
 static uint64_t grown(uint64_t before, uint64_t after)
 {

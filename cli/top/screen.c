@@ -7,6 +7,7 @@
 
 #include "core/compiler.h"
 #include "core/status.h"
+#include "core/sys.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -14,7 +15,6 @@
 #include <ncurses.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define INTERVAL_MIN_MS 250
 #define INTERVAL_MAX_MS 60000
@@ -57,14 +57,6 @@ static const char *const help[] = {
 	"HW        all traffic of the port by its own counters, other programs' too",
 	"STATUS    dead: killed or crashed; ended: left in order; STALL: 60 s nothing",
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 static attr_t attribute_of(enum sxt_top_tone tone)
 {
@@ -429,7 +421,7 @@ static bool handle(struct screen *s, int key)
 /* Waits for a key until the next shot is due. Return: ERR: it is. */
 static int wait_key(const struct screen *s)
 {
-	uint64_t now = now_ns();
+	uint64_t now = sxt_sys_host.now_ns();
 
 	if (s->interval_ms == 0 || s->paused)
 		timeout(-1);
@@ -442,7 +434,7 @@ static void run(struct screen *s)
 {
 	bool goes_on = true;
 
-	s->next_ns = now_ns() + s->interval_ms * 1000000ull;
+	s->next_ns = sxt_sys_host.now_ns() + s->interval_ms * SXT_NS_PER_MS;
 	while (goes_on && s->rc == 0) {
 		int key;
 
@@ -453,9 +445,10 @@ static void run(struct screen *s)
 		key = wait_key(s);
 		if (key != ERR) {
 			goes_on = handle(s, key);
-		} else if (!s->paused && s->interval_ms != 0 && now_ns() >= s->next_ns) {
+		} else if (!s->paused && s->interval_ms != 0 &&
+			   sxt_sys_host.now_ns() >= s->next_ns) {
 			s->rc = sxt_top_scene_step(s->scene);
-			s->next_ns = now_ns() + s->interval_ms * 1000000ull;
+			s->next_ns = sxt_sys_host.now_ns() + s->interval_ms * SXT_NS_PER_MS;
 		}
 	}
 }

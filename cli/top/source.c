@@ -4,13 +4,13 @@
 #include "cli/top/source.h"
 
 #include "core/status.h"
+#include "core/sys.h"
 #include "core/sysfs.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 struct segment {
@@ -29,14 +29,6 @@ struct sxt_top_source {
 	size_t cnt;
 	struct sxt_top_troubles troubles;
 };
-
-static uint64_t clock_ns(clockid_t clock)
-{
-	struct timespec now;
-
-	clock_gettime(clock, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 int sxt_top_source_open(const char *dir, const char *root, struct sxt_top_source **out)
 {
@@ -299,9 +291,9 @@ int sxt_top_source_shot(struct sxt_top_source *source, struct sxt_top_shot *out)
 					 &shot.samples[shot.samples_cnt]);
 		shot.samples_cnt += rc == 0;
 	}
-	shot.ns = source->snapshot != NULL ? source->snapshot->taken_ns : clock_ns(CLOCK_MONOTONIC);
+	shot.ns = source->snapshot != NULL ? source->snapshot->taken_ns : sxt_sys_host.now_ns();
 	shot.wall_ns =
-		source->snapshot != NULL ? source->snapshot->taken_ns : clock_ns(CLOCK_REALTIME);
+		source->snapshot != NULL ? source->snapshot->taken_ns : sxt_sys_host.wall_ns();
 	if (rc == 0)
 		rc = add_all_hardware(source, &shot);
 	if (rc == 0)

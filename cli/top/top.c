@@ -173,29 +173,32 @@ static int finish_output(void)
 	return SXT_EXIT_BROKEN;
 }
 
+static int fail(int rc)
+{
+	fprintf(stderr, "sextant top: %s\n", sxt_strerror(rc));
+	return SXT_EXIT_BROKEN;
+}
+
 /* The scene has been stepped as often as there are moments to compare. */
 static int show(struct sxt_top_scene *scene, struct top_args *args)
 {
+	bool blind = sxt_top_source_troubles(scene->source)->dir_rc != 0;
 	int rc;
 
-	if (args->json)
-		return sxt_top_print_json(scene);
+	if (args->json) {
+		rc = sxt_top_print_json(scene);
+		return rc == SXT_EXIT_OK && blind ? SXT_EXIT_MISSING : rc;
+	}
 	if (!args->once)
 		return sxt_top_screen(scene, &args->look,
 				      args->snapshot != NULL
 					      ? 0
 					      : (unsigned int)(args->interval_s * 1000));
 	rc = sxt_top_print(scene, &args->look, args->has_view, out_width(args), ROWS_MAX);
-	if (rc == 0)
-		return finish_output();
-	fprintf(stderr, "sextant top: %s\n", sxt_strerror(rc));
-	return SXT_EXIT_BROKEN;
-}
-
-static int fail(int rc)
-{
-	fprintf(stderr, "sextant top: %s\n", sxt_strerror(rc));
-	return SXT_EXIT_BROKEN;
+	if (rc != 0)
+		return fail(rc);
+	rc = finish_output();
+	return rc == SXT_EXIT_OK && blind ? SXT_EXIT_MISSING : rc;
 }
 
 static void wait_seconds(double seconds)
