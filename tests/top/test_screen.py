@@ -160,7 +160,7 @@ def live(folder, open_terminal):
     segments = os.path.join(folder, "segments")
     os.mkdir(segments)
     terminal = open_terminal(80, 24, ["--dir", segments, "-i", "0.25"])
-    terminal.wait("SEXTANT_TELEMETRY=0 is set")
+    terminal.wait("Its telemetry is off")
     mine = make_segment.busy(1, **make_segment.this_process())
     path = mine.write(segments)
     picture = terminal.wait(f"(?m)^ *{os.getpid()} .*live")
