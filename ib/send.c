@@ -434,14 +434,20 @@ SXT_NOINLINE int sxt_send_any(struct sxt_conn *conn, void *data, uint64_t bytes,
 	return rc;
 }
 
+/* Nothing is to be attended to, and no note was left. */
+static SXT_INLINE bool is_calm(const struct sxt_conn *conn)
+{
+	return sxt_conn_is_calm(conn, SXT_CONN_SEND) &&
+	       atomic_load_explicit(&conn->ctx->mailbox, memory_order_relaxed) == 0;
+}
+
 enum sxt_send_look sxt_send_look(struct sxt_conn *conn)
 {
 	const struct sxt_send_end *end = sxt_send_end(conn);
 
 	if (!sxt_context_try_own(conn->ctx))
 		return SXT_SEND_WAIT;
-	if (SXT_UNLIKELY(!sxt_conn_is_calm(conn, SXT_CONN_SEND) ||
-			 atomic_load_explicit(&conn->ctx->mailbox, memory_order_relaxed) != 0))
+	if (SXT_UNLIKELY(!is_calm(conn)))
 		return SXT_SEND_ANY;
 	if (end->free_mask != 0)
 		return SXT_SEND_MEMBER;
@@ -564,9 +570,8 @@ SXT_NOINLINE int sxt_send_otherwise(struct sxt_conn *conn, void *data, uint64_t 
 	struct sxt_request *request = NULL;
 	int rc;
 
-	if (sxt_conn_is_calm(conn, SXT_CONN_SEND) &&
-	    (end->free_mask != 0 ||
-	     (ring_entry(end, end->head)->group != 1 && sxt_send_open(conn))))
+	if (is_calm(conn) && (end->free_mask != 0 ||
+			      (ring_entry(end, end->head)->group != 1 && sxt_send_open(conn))))
 		request = sxt_send_member(conn, data, bytes, tag, mr);
 	if (request == NULL)
 		return sxt_send_any(conn, data, bytes, tag, mr, out);
