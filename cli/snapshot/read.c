@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <search.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -338,4 +339,30 @@ int sxt_snapshot_parse(const void *bytes, size_t bytes_cnt, struct sxt_snapshot 
 	if (rc == 0)
 		rc = read_archive(&r, archive_read_open_memory(r.archive, bytes, bytes_cnt), out);
 	return rc;
+}
+
+static int by_path(const void *path, const void *counter)
+{
+	return strcmp(path, ((const struct sxt_snapshot_counter *)counter)->path);
+}
+
+bool sxt_snapshot_counter(const struct sxt_snapshot *snapshot, const char *path, uint64_t *out)
+{
+	size_t cnt = snapshot->counters_cnt;
+	const struct sxt_snapshot_counter *found =
+		lfind(path, snapshot->counters, &cnt, sizeof(*found), by_path);
+
+	if (found != NULL)
+		*out = found->value;
+	return found != NULL;
+}
+
+void sxt_snapshot_fini(struct sxt_snapshot *snapshot)
+{
+	for (size_t i = 0; i < snapshot->segments_cnt; i++)
+		free(snapshot->segments[i].bytes);
+	free(snapshot->segments);
+	free(snapshot->counters);
+	free(snapshot->misses);
+	*snapshot = (struct sxt_snapshot){0};
 }

@@ -9,7 +9,6 @@
 #include "core/sysfs.h"
 
 #include <errno.h>
-#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -207,30 +206,4 @@ int sxt_snapshot_take(const char *dir, const char *root, struct sxt_snapshot *ou
 		snapshot.host[0] = '\0';
 	*out = snapshot;
 	return 0;
-}
-
-static int by_path(const void *path, const void *counter)
-{
-	return strcmp(path, ((const struct sxt_snapshot_counter *)counter)->path);
-}
-
-bool sxt_snapshot_counter(const struct sxt_snapshot *snapshot, const char *path, uint64_t *out)
-{
-	size_t cnt = snapshot->counters_cnt;
-	const struct sxt_snapshot_counter *found =
-		lfind(path, snapshot->counters, &cnt, sizeof(*found), by_path);
-
-	if (found != NULL)
-		*out = found->value;
-	return found != NULL;
-}
-
-void sxt_snapshot_fini(struct sxt_snapshot *snapshot)
-{
-	for (size_t i = 0; i < snapshot->segments_cnt; i++)
-		free(snapshot->segments[i].bytes);
-	free(snapshot->segments);
-	free(snapshot->counters);
-	free(snapshot->misses);
-	*snapshot = (struct sxt_snapshot){0};
 }
