@@ -18,7 +18,7 @@ static bool make_room(struct sxt_page *page, size_t more)
 
 	while (room - page->len <= more)
 		room *= 2;
-	if (room == page->room)
+	if (page->text != NULL && room == page->room)
 		return true;
 	text = realloc(page->text, room);
 	if (text == NULL) {
@@ -30,27 +30,20 @@ static bool make_room(struct sxt_page *page, size_t more)
 	return true;
 }
 
-SXT_PRINTF(2, 0) static void put_list(struct sxt_page *page, const char *fmt, va_list args)
-{
-	va_list again;
-	int len;
-
-	va_copy(again, args);
-	len = vsnprintf(NULL, 0, fmt, again);
-	va_end(again);
-	if (len < 0 || !make_room(page, (size_t)len))
-		return;
-	vsnprintf(page->text + page->len, page->room - page->len, fmt, args);
-	page->len += (size_t)len;
-}
-
 SXT_PRINTF(2, 3) static void put(struct sxt_page *page, const char *fmt, ...)
 {
 	va_list args;
+	int len;
 
 	va_start(args, fmt);
-	put_list(page, fmt, args);
+	len = vsnprintf(NULL, 0, fmt, args);
 	va_end(args);
+	if (len < 0 || !make_room(page, (size_t)len))
+		return;
+	va_start(args, fmt);
+	vsnprintf(page->text + page->len, page->room - page->len, fmt, args);
+	va_end(args);
+	page->len += (size_t)len;
 }
 
 static const char *suffix_of(enum sxt_metric kind)
@@ -76,14 +69,14 @@ void sxt_page_family(struct sxt_page *page, const struct sxt_family *family)
 void sxt_page_sample(struct sxt_page *page, const char *labels, const char *fmt, ...)
 {
 	bool has_labels = labels[0] != '\0';
+	char value[64];
 	va_list args;
 
-	put(page, "%s%s%s%s%s ", page->family->name, suffix_of(page->family->kind),
-	    has_labels ? "{" : "", labels, has_labels ? "}" : "");
 	va_start(args, fmt);
-	put_list(page, fmt, args);
+	vsnprintf(value, sizeof(value), fmt, args);
 	va_end(args);
-	put(page, "\n");
+	put(page, "%s%s%s%s%s %s\n", page->family->name, suffix_of(page->family->kind),
+	    has_labels ? "{" : "", labels, has_labels ? "}" : "", value);
 }
 
 void sxt_page_histogram(struct sxt_page *page, const char *labels, const uint64_t *buckets,
@@ -116,13 +109,14 @@ void sxt_page_label(char *labels, size_t labels_bytes, const char *name, const c
 	if (head < 0 || (size_t)head >= labels_bytes - len)
 		goto no_room;
 	for (at += (size_t)head; *value != '\0'; value++) {
-		char c = *value == '\n' ? 'n' : *value;
-
 		if (at + 4 > labels_bytes)
 			goto no_room;
-		if (*value == '\\' || *value == '"' || *value == '\n')
+		if (strchr("\\\"\n", *value) != NULL)
 			labels[at++] = '\\';
-		labels[at++] = c;
+		labels[at] = *value;
+		if (*value == '\n')
+			labels[at] = 'n';
+		at++;
 	}
 	if (at + 2 > labels_bytes)
 		goto no_room;

@@ -14,8 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PER_PORT_MAX 256 /* counters beyond are left out */
-#define IB_WORDS     4   /* port_xmit_data and port_rcv_data count words of 4 bytes */
+#define USES_MAX     256  /* ports of a process that are told of */
+#define ROUTES_MAX   4096 /* ports of all processes with what they lead to */
+#define PER_PORT_MAX 256  /* counters beyond are left out */
+#define IB_WORDS     4    /* port_xmit_data and port_rcv_data count words of 4 bytes */
 
 enum kind {
 	SYMBOL,
@@ -313,24 +315,58 @@ static void put_flaps(struct sxt_page *page, const struct sxt_export_process *pr
 	sxt_page_sample(page, labels, "%" PRIu64, port->flaps);
 }
 
+/* Two records of a damaged segment may name one port. */
+static bool is_again(const struct sxt_tele_port *ports, size_t cnt,
+		     const struct sxt_tele_port *port)
+{
+	for (size_t i = 0; i < cnt; i++) {
+		if (ports[i].num == port->num && strcmp(ports[i].hca, port->hca) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void put_uses_of(struct sxt_page *page, const struct sxt_export_process *process,
+			void (*put)(struct sxt_page *page, const struct sxt_export_process *process,
+				    const struct sxt_tele_port *port))
+{
+	uint32_t cap = sxt_tele_cap(process->view, SXT_TELE_PORTS);
+	struct sxt_tele_port *ports = calloc(USES_MAX, sizeof(*ports));
+	size_t cnt = 0;
+
+	if (ports == NULL) {
+		page->out_of_memory = true;
+		return;
+	}
+	for (uint32_t i = 0; i < cap && cnt < USES_MAX; i++) {
+		if (!sxt_tele_port_get(process->view, i, &ports[cnt]) ||
+		    is_again(ports, cnt, &ports[cnt]))
+			continue;
+		put(page, process, &ports[cnt]);
+		cnt++;
+	}
+	free(ports);
+}
+
+/* Processes that live and have labels of their own. */
+static const struct sxt_export_process *shown(struct sxt_list *node)
+{
+	const struct sxt_export_process *process =
+		SXT_LIST_ENTRY(node, struct sxt_export_process, node);
+
+	return process->view != NULL && process->totals == &process->own ? process : NULL;
+}
+
 static void each_use(struct sxt_export *e, struct sxt_page *page,
 		     void (*put)(struct sxt_page *page, const struct sxt_export_process *process,
 				 const struct sxt_tele_port *port))
 {
-	struct sxt_tele_port port;
 	struct sxt_list *node;
 	struct sxt_list *after;
 
 	sxt_list_for_each (node, after, &e->processes) {
-		const struct sxt_export_process *process =
-			SXT_LIST_ENTRY(node, struct sxt_export_process, node);
-
-		if (process->view == NULL || process->totals != &process->own)
-			continue;
-		for (uint32_t i = 0; i < sxt_tele_cap(process->view, SXT_TELE_PORTS); i++) {
-			if (sxt_tele_port_get(process->view, i, &port))
-				put(page, process, &port);
-		}
+		if (shown(node) != NULL)
+			put_uses_of(page, shown(node), put);
 	}
 }
 
@@ -387,24 +423,30 @@ static void put_route(struct sxt_page *page, const struct sxt_export_process *pr
 	sxt_page_sample(page, labels, "1");
 }
 
-static void put_routes_of(struct sxt_page *page, const struct sxt_export_process *process)
+/* Return: how many there were to tell. */
+static size_t put_routes_of(struct sxt_page *page, const struct sxt_export_process *process,
+			    size_t room)
 {
 	uint32_t cap = sxt_tele_cap(process->view, SXT_TELE_PATHS);
 	struct route *routes = calloc((size_t)cap + 1, sizeof(*routes));
+	size_t told = 0;
 	size_t cnt = 0;
 
 	if (routes == NULL) {
 		page->out_of_memory = true;
-		return;
+		return 0;
 	}
 	for (uint32_t i = 0; i < cap; i++)
 		cnt += route_of(process, i, &routes[cnt]);
 	qsort(routes, cnt, sizeof(*routes), compare_routes);
-	for (size_t i = 0; i < cnt; i++) {
-		if (i == 0 || compare_routes(&routes[i - 1], &routes[i]) != 0)
-			put_route(page, process, &routes[i]);
+	for (size_t i = 0; i < cnt && told < room; i++) {
+		if (i > 0 && compare_routes(&routes[i - 1], &routes[i]) == 0)
+			continue;
+		put_route(page, process, &routes[i]);
+		told++;
 	}
 	free(routes);
+	return told;
 }
 
 static void put_uses(struct sxt_export *e, struct sxt_page *page)
@@ -416,6 +458,7 @@ static void put_uses(struct sxt_export *e, struct sxt_page *page)
 		"Times the port went down since the process began."};
 	static const struct sxt_family peers = {SXT_METRIC_INFO, "sextant_port_peer", NULL,
 						"Which peers a process reaches over a port."};
+	size_t room = ROUTES_MAX;
 	struct sxt_list *node;
 	struct sxt_list *after;
 
@@ -425,11 +468,8 @@ static void put_uses(struct sxt_export *e, struct sxt_page *page)
 	each_use(e, page, put_flaps);
 	sxt_page_family(page, &peers);
 	sxt_list_for_each (node, after, &e->processes) {
-		const struct sxt_export_process *process =
-			SXT_LIST_ENTRY(node, struct sxt_export_process, node);
-
-		if (process->view != NULL && process->totals == &process->own)
-			put_routes_of(page, process);
+		if (shown(node) != NULL)
+			room -= put_routes_of(page, shown(node), room);
 	}
 }
 

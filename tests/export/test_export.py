@@ -4,6 +4,7 @@
 usage: test_export.py SEXTANT CASE
 """
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -297,6 +298,29 @@ def ports(folder):
         assert status == 0, said
 
 
+def damaged(folder):
+    """Whatever stands in a segment, the exporter answers with a page that is one."""
+    chance = random.Random(5)
+    segment = job(100)[0]
+    segment.facts |= this_process()
+    segment.write(folder)
+    whole = bytearray(segment.bytes())
+    with Exporter(SEXTANT, folder) as exporter, \
+            open(os.path.join(folder, segment.name()), "r+b") as file:
+        for turn in range(200):
+            bytes_ = bytearray(whole)
+            for _ in range(1 << chance.randrange(12)):
+                # Mostly where something stands; numbers tend to be large or texts long.
+                at = chance.choice((chance.randrange(0, 4096), chance.randrange(4096, len(whole)),
+                                    chance.randrange(4096, 4096 + 8192)))
+                bytes_[at:at + 4] = chance.choice((b"\xff" * 4, chance.randbytes(4), b"\0" * 4,
+                                                   b"\"\\\n}"))
+            os.pwrite(file.fileno(), bytes_[:len(whole)], 0)
+            exporter.page(open_metrics=turn % 2 == 0)
+            if turn % 20 == 0:  # from the start
+                once(SEXTANT, folder)
+
+
 def textfile(folder):
     """A file for node_exporter is replaced whole, or left as it was."""
     segment = Segment(**this_process())
@@ -367,7 +391,7 @@ def concurrent(folder):
 def main():
     cases = {"contents": contents, "promtool": promtool_agrees, "checker": checker, "monotonic": monotonic,
              "limits": limits, "many_processes": many_processes, "lives": lives, "odd": odd,
-             "ports": ports, "textfile": textfile, "usage": usage, "concurrent": concurrent}
+             "ports": ports, "damaged": damaged, "textfile": textfile, "usage": usage, "concurrent": concurrent}
     with tempfile.TemporaryDirectory() as folder:
         cases[sys.argv[2]](folder)
 
