@@ -377,7 +377,7 @@ bool sxt_tele_event_get(const struct sxt_tele_view *view, uint64_t number,
 	const struct sxt_tele_event *event;
 	uint64_t whole = 2 * number + 2;
 
-	if (cap == 0)
+	if (cap == 0 || number > UINT64_MAX / 2 - 1)
 		return false;
 	event = record_at(view, SXT_TELE_EVENTS, number % cap);
 	if (__atomic_load_n(&event->sequence, __ATOMIC_ACQUIRE) != whole)
