@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,7 +22,11 @@
 
 static void write_for_ever(void)
 {
-	struct sxt_tele *tele = rig_create(CONNS);
+	struct sxt_tele *tele;
+
+	/* Nor is it left behind by a check that fails. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	tele = rig_create(CONNS);
 
 	for (uint32_t round = 0;; round++)
 		churn_step(tele, round);
