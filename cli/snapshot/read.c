@@ -41,6 +41,7 @@ static int SXT_PRINTF(2, 3) refuse(struct reading *r, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
+	/* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it is, a line above */
 	vsnprintf(r->why, r->why_bytes, format, args);
 	va_end(args);
 	return -EPROTO;

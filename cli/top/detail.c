@@ -12,6 +12,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static void SXT_PRINTF(2, 3) say(char *out, const char *format, ...)
 {
@@ -19,6 +20,7 @@ static void SXT_PRINTF(2, 3) say(char *out, const char *format, ...)
 	va_list args;
 
 	va_start(args, format);
+	/* NOLINTNEXTLINE(clang-analyzer-valist.Uninitialized): it is, a line above */
 	vsnprintf(out + len, SXT_TOP_LINE_BYTES - len, format, args);
 	va_end(args);
 }
@@ -64,8 +66,10 @@ static void say_process(char *out, const struct sxt_top_row *row)
 	const struct sxt_tele_header *header = &row->of->header;
 	const char *state = sxt_top_state_word(row->of);
 
-	say(out, "pid %" PRIu32 " %s on %s is %s", header->pid, header->command, header->host,
-	    state);
+	say(out, "pid %" PRIu32 " %s", header->pid, header->command);
+	if (header->uid != (uint32_t)geteuid())
+		say(out, " of user %" PRIu32, header->uid);
+	say(out, " on %s is %s", header->host, state);
 	if (row->gone)
 		say_time(out, strcmp(state, "dead") == 0 ? ", last sign of life" : ", since",
 			 row->wall_ns);

@@ -360,7 +360,7 @@ static bool follow(struct screen *s, int key)
 	case 'q':
 		return false;
 	case '\t':
-		show_kind(s, look->kind + 1);
+		show_kind(s, (int)look->kind + 1);
 		break;
 	case '<':
 	case KEY_LEFT:

@@ -348,16 +348,16 @@ void sxt_top_print_troubles(const struct sxt_top_source *source, size_t shown_cn
 {
 	const struct sxt_top_troubles *troubles = &source->troubles;
 
-	if (troubles->dir_rc != 0)
-		fprintf(out, "%s cannot be looked at: %s\n", source->dir,
-			sxt_strerror(troubles->dir_rc));
-	else if (shown_cnt == 0)
-		print_nothing(source, out);
 	if (troubles->foreign_cnt > 0)
 		fprintf(out,
 			"%zu segment%s of other users cannot be read: run as that user, or as "
 			"root.\n",
 			troubles->foreign_cnt, troubles->foreign_cnt == 1 ? "" : "s");
+	if (troubles->dir_rc != 0)
+		fprintf(out, "%s cannot be looked at: %s\n", source->dir,
+			sxt_strerror(troubles->dir_rc));
+	else if (shown_cnt == 0)
+		print_nothing(source, out);
 	for (size_t i = 0; i < troubles->cnt; i++)
 		print_miss(&troubles->list[i], out);
 }

@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,12 +24,13 @@ PATIENCE_S = 30
 class Terminal:
     """A shell's window in a tmux server of its own."""
 
-    def __init__(self, folder, columns, lines, command):
+    def __init__(self, folder, columns, lines, command, **variables):
         self.socket = os.path.join(folder, "tmux")
         self.env = {key: value for key, value in os.environ.items()
                     if not key.startswith(("SEXTANT_", "TMUX"))}
         self.env |= {"TZ": "UTC", "LANG": "C.UTF-8", "TERM": "xterm-256color"}
-        line = shlex.join([ARGS.sextant, "top", *command])
+        line = shlex.join(["env", *(f"{key}={value}" for key, value in variables.items()),
+                           ARGS.sextant, "top", *command])
         self.tmux("-f", "/dev/null", "new-session", "-d", "-x", str(columns), "-y", str(lines),
                   f"stty -a > {folder}/before; {line}; echo left with $?; stty -a > "
                   f"{folder}/after; touch {folder}/done; exec cat")
@@ -155,6 +157,13 @@ def keys(folder, open_terminal):
     terminal.leaves(0)
 
 
+def strange(folder, open_terminal):
+    """A kind of terminal that nobody knows is told, not guessed."""
+    terminal = open_terminal(80, 24, pair(folder), TERM="nonsense")
+    terminal.leaves(69)
+    check("unknown kind (TERM)" in terminal.picture(), terminal.picture())
+
+
 def live(folder, open_terminal):
     """Processes come and go while it looks; a signal leaves the terminal as it was."""
     segments = os.path.join(folder, "segments")
@@ -173,13 +182,14 @@ def live(folder, open_terminal):
     os.unlink(path)
     terminal.wait(f"(?m)^ *{os.getpid()} ", absent=True)
     pid = terminal.tmux("display-message", "-p", "#{pane_pid}").strip()
-    subprocess.run(["pkill", "-TERM", "-P", pid, "sextant"], check=True)
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        os.kill(int(file.read().split()[0]), signal.SIGTERM)
     terminal.wait("left with")
     modes = terminal.tmux("display-message", "-p", "#{alternate_on} #{cursor_flag}").strip()
     check(modes == "0 1", f"alternate screen and cursor after a signal: {modes}")
 
 
-CASES = {"pictures": pictures, "keys": keys, "live": live}
+CASES = {"pictures": pictures, "keys": keys, "live": live, "strange": strange}
 
 
 def main():
@@ -194,8 +204,8 @@ def main():
         sys.exit("failed: no tmux; tests/run.sh installs it")
     terminals = []
 
-    def open_terminal(columns, lines, command):
-        terminals.append(Terminal(folder, columns, lines, command))
+    def open_terminal(columns, lines, command, **variables):
+        terminals.append(Terminal(folder, columns, lines, command, **variables))
         return terminals[-1]
 
     with tempfile.TemporaryDirectory() as folder:

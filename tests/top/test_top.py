@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -124,6 +125,21 @@ def broken(folder):
     check(found == {f"sextant-{uid}-2-1000": "EPROTONOSUPPORT",
                     f"sextant-{uid}-3-1000": "EPROTO", f"sextant-{uid}-4-1000": "EPROTO"},
           str(found))
+
+
+def foreign(folder):
+    """Another user's segments are counted and not read."""
+    path = make_segment.Segment(pid=1).write(folder)
+    program = shutil.copy(ARGS.sextant, folder)
+    os.chmod(folder, 0o755)
+    os.chmod(path, 0o600 if os.getuid() == 0 else 0)
+    done = subprocess.run([program, "top", "--dir", folder], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, timeout=60, check=False,
+                          user=65534 if os.getuid() == 0 else None)
+    lines = done.stdout.decode().splitlines()
+    check(done.returncode == 0 and lines[0].startswith("1 segment of other users cannot be read"),
+          f"exit {done.returncode}: {lines}")
+    check(lines[1].startswith("No process of user "), f"{lines}")
 
 
 def dead(folder):
@@ -252,7 +268,7 @@ def docs(_):
         check(option in page or option in ("--help", "--usage"), f"{option} is not in docs/top.md")
 
 
-CASES = {"once": once, "planted": planted, "json": as_json, "empty": empty, "broken": broken,
+CASES = {"once": once, "planted": planted, "json": as_json, "empty": empty, "broken": broken, "foreign": foreign,
          "dead": dead, "look": look, "snapshot": snapshot, "damaged": damaged, "docs": docs}
 
 
