@@ -44,15 +44,19 @@ void sxt_tele_text_clean(char *text, size_t bytes)
 
 void sxt_tele_text_put(char *out, size_t out_bytes, const char *text)
 {
-	size_t len = text != NULL ? strnlen(text, out_bytes) : 0;
+	size_t len;
 
+	if (out_bytes == 0)
+		return;
+	if (text == NULL)
+		text = "";
+	len = strnlen(text, out_bytes);
 	if (len == out_bytes) {
 		len--;
 		while (len > 0 && ((uint8_t)text[len] & 0xc0) == 0x80)
 			len--;
 	}
 	memset(out, 0, out_bytes);
-	if (len > 0)
-		memcpy(out, text, len);
+	memcpy(out, text, len);
 	sxt_tele_text_clean(out, out_bytes);
 }

@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,10 +75,9 @@ static int make_file(struct sxt_tele *tele, const char *dir)
 	int fd = -1;
 
 	for (uint64_t i = 0; i < NAMES_TRIED; i++) {
-		int len =
-			snprintf(tele->path, sizeof(tele->path),
-				 "%s/" SXT_TELE_NAME_PREFIX "%u-%u-%llu", dir, (unsigned)geteuid(),
-				 (unsigned)getpid(), (unsigned long long)(start_time + i));
+		int len = snprintf(tele->path, sizeof(tele->path),
+				   "%s/" SXT_TELE_NAME_PREFIX "%u-%u-%" PRIu64, dir,
+				   (unsigned)geteuid(), (unsigned)getpid(), start_time + i);
 
 		if (len >= (int)sizeof(tele->path))
 			return -ENAMETOOLONG;

@@ -157,8 +157,8 @@ static void reason_text(const struct judge *j, const struct view *v, char *out, 
 {
 	const struct sxt_pairs_way *own = &v->cell->way[j->own];
 	const struct sxt_pairs_way *peer = &v->cell->way[j->peer];
-	char here[200];
-	char there[200];
+	char here[190]; /* both fit with what stands around them */
+	char there[190];
 
 	if (v->cell->state == SXT_PAIRS_UNFIT) {
 		kinds_text(v->here, here, sizeof(here));

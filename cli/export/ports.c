@@ -278,15 +278,24 @@ static void put_hardware(const char *root, struct sxt_page *page)
 	sxt_doctor_fini(&d);
 }
 
+/* More labels behind others, whole or not at all. */
+static void labels_join(char labels[SXT_EXPORT_LABELS_BYTES], const char *more)
+{
+	size_t len = strlen(labels);
+	size_t more_len = strlen(more);
+
+	if (len + 1 + more_len >= SXT_EXPORT_LABELS_BYTES)
+		return;
+	labels[len] = ',';
+	memcpy(labels + len + 1, more, more_len + 1);
+}
+
 /* Labels of a port, then of a process. */
 static void use_labels(char labels[SXT_EXPORT_LABELS_BYTES], const struct sxt_tele_port *port,
 		       const struct sxt_export_process *process)
 {
-	size_t len;
-
 	port_labels(labels, port->hca, port->num);
-	len = strlen(labels);
-	snprintf(labels + len, SXT_EXPORT_LABELS_BYTES - len, ",%s", process->own.labels);
+	labels_join(labels, process->own.labels);
 }
 
 static void put_use(struct sxt_page *page, const struct sxt_export_process *process,
@@ -412,13 +421,11 @@ static void put_route(struct sxt_page *page, const struct sxt_export_process *pr
 {
 	char labels[SXT_EXPORT_LABELS_BYTES];
 	struct sxt_tele_port port;
-	size_t len;
 
 	if (!sxt_tele_port_get(process->view, route->port, &port))
 		return;
 	port_labels(labels, port.hca, port.num);
-	len = strlen(labels);
-	snprintf(labels + len, sizeof(labels) - len, ",%s", route->group->labels);
+	labels_join(labels, route->group->labels);
 	sxt_page_label(labels, sizeof(labels), "peer_hca", route->peer_hca);
 	sxt_page_sample(page, labels, "1");
 }

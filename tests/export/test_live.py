@@ -12,7 +12,7 @@ from exporter import Exporter, promtool, until
 SEXTANT, PLUGIN = sys.argv[1:]
 JOB = f"torchrun:export-{os.getpid()}"
 BYTES = "sextant_connection_bytes_total"
-SIZE, ITERATIONS, RANKS = 1 << 16, 2000, 2
+SIZE, ITERATIONS, RANKS = 1 << 16, 10000, 2
 
 
 def check_end(page):
@@ -29,6 +29,13 @@ def check_end(page):
         assert page.sum("sextant_connection_wait_seconds_count", waits_for=waits_for, **ours) > 0
     assert page.sum("sextant_connection_open", **ours) == 0
     assert page.sum("sextant_connection_in_flight", **ours) == 0
+
+
+def is_whole(page):
+    """All ranks are there and connected; a page is read record by record, not at one moment."""
+    return page.sum("sextant_process_alive", job_id=JOB) == RANKS and \
+        page.sum("sextant_connection_open", job_id=JOB) >= 2 * RANKS and \
+        any(name == "sextant_port_peer_info" for name, _ in page.samples)
 
 
 def check_ports(page):
@@ -50,17 +57,13 @@ def main():
              "--pattern", "sendrecv", "-b", str(SIZE), "-e", str(SIZE), "-n", str(ITERATIONS)],
             env=dict(os.environ, SEXTANT_TELEMETRY="1", TORCHELASTIC_RUN_ID=JOB[9:]),
             stdout=subprocess.DEVNULL)
-        until(lambda: exporter.page().sum("sextant_connection_open", job_id=JOB) >= 2 * RANKS)
-        live = exporter.page()
-        assert live.sum("sextant_process_alive", job_id=JOB) == RANKS
+        live = until(lambda: is_whole(page := exporter.page()) and page)
         last = 0
         while bench.poll() is None:
             page = exporter.page(open_metrics=True)
             now = page.sum(BYTES, job_id=JOB)
             assert now >= last
             last = now
-            if page.sum("sextant_connection_open", job_id=JOB) >= 2 * RANKS:
-                live = page
         assert bench.returncode == 0
         page = until(lambda: (page := exporter.page()).sum("sextant_process_alive", job_id=JOB)
                      == 0 and page)

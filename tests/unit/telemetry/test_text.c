@@ -68,13 +68,14 @@ static void a_text_is_cut_between_two_characters(void **state)
 
 static void an_array_without_an_end_gets_one(void **state)
 {
+	static const char behind_end[8] = {'a', 'b', '\0', 's', 'e', 'c', 'r', 'e'};
 	char text[8];
 
 	(void)state;
 	memset(text, 'x', sizeof(text));
 	sxt_tele_text_clean(text, sizeof(text));
 	assert_string_equal(text, "xxxxxxx");
-	memcpy(text, "ab\0secre", 8);
+	memcpy(text, behind_end, sizeof(text));
 	sxt_tele_text_clean(text, sizeof(text));
 	assert_memory_equal(text, "ab\0\0\0\0\0\0", 8);
 }
