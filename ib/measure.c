@@ -25,6 +25,15 @@ static SXT_INLINE void caller_is_back(const struct sxt_measure *measure,
 		waited(measure, counters, SXT_TELE_WAIT_CALLER, counters->last_done, now);
 }
 
+/* Begins a request's time. */
+static SXT_INLINE void accepted(struct sxt_measure *measure, struct sxt_tele_counters *counters,
+				const struct sxt_request *request, uint32_t tag, uint64_t now)
+{
+	measure->stamps[request->index] = now;
+	sxt_tele_set32(&counters->tag, tag);
+	sxt_tele_set64(&counters->last_start, now);
+}
+
 void sxt_measure_sent(struct sxt_conn *conn, const struct sxt_request *request, uint32_t tag,
 		      uint64_t bytes)
 {
@@ -36,9 +45,7 @@ void sxt_measure_sent(struct sxt_conn *conn, const struct sxt_request *request, 
 		return;
 	counters = measure->counters;
 	now = sxt_tele_ticks();
-	measure->stamps[request->index] = now;
-	sxt_tele_set32(&counters->tag, tag);
-	sxt_tele_set64(&counters->last_start, now);
+	accepted(measure, counters, request, tag, now);
 	sxt_tele_add32(&counters->sizes[sxt_tele_size_bucket(bytes)], 1);
 	if (SXT_UNLIKELY(counters->waiting != 0)) {
 		waited(measure, counters, SXT_TELE_WAIT_PEER, counters->waiting, now);
@@ -76,9 +83,7 @@ void sxt_measure_posted(struct sxt_conn *conn, const struct sxt_request *request
 		return;
 	counters = measure->counters;
 	now = sxt_tele_ticks();
-	measure->stamps[request->index] = now;
-	sxt_tele_set32(&counters->tag, tag);
-	sxt_tele_set64(&counters->last_start, now);
+	accepted(measure, counters, request, tag, now);
 	caller_is_back(measure, counters, now);
 	sxt_tele_add64(&counters->started, 1);
 }

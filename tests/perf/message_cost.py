@@ -58,12 +58,12 @@ TIMED = (
 )
 
 
-def run(command, verbs, telemetry=0):
+def run(command, verbs):
     """What the driver printed: {scenario: {key: number}}."""
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(("NCCL_", "SEXTANT_"))}
     environment.update(NCCL_IBVERBS_LIB=os.path.abspath(verbs), NCCL_SOCKET_IFNAME="lo",
-                       SEXTANT_TELEMETRY=str(telemetry))
+                       SEXTANT_TELEMETRY="0")
     done = subprocess.run(command, env=environment, text=True, check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if done.returncode != 0:
@@ -106,11 +106,10 @@ def read_dump(path, names):
     return scenario, costs
 
 
-def count(driver, plugin, verbs, folder, telemetry=0):
+def count(driver, plugin, verbs, folder):
     """The driver's figures with callgrind's beside them."""
     figures = run(["valgrind", "-q", "--tool=callgrind", *CACHES,
-                   f"--callgrind-out-file={folder}/out", driver, plugin, "counted"], verbs,
-                  telemetry)
+                   f"--callgrind-out-file={folder}/out", driver, plugin, "counted"], verbs)
     names = {}
     counted = (os.path.realpath(plugin), "libc.so.6")
     parts = sorted(glob.glob(f"{folder}/out.*"), key=lambda path: int(path.rsplit(".", 1)[1]))
