@@ -37,7 +37,7 @@ static uint32_t link_get(struct sxt_tele *tele, const char *nic, const char *pee
 		sxt_tele_text_put(link.peer, sizeof(link.peer), "others");
 	}
 	sxt_tele_record_put(&tele->links[i], &link, offsetof(struct sxt_tele_link, conns));
-	tele->links_cnt++;
+	sxt_tele_note_used(tele, SXT_TELE_LINKS, ++tele->links_cnt);
 	return i;
 }
 
@@ -103,6 +103,7 @@ static void paths_write(struct sxt_tele *tele, const struct sxt_tele_conn_facts 
 		sxt_tele_text_clean(path.peer_hca, sizeof(path.peer_hca));
 		sxt_tele_record_put(&tele->paths[first + i], &path, sizeof(path));
 	}
+	sxt_tele_note_used(tele, SXT_TELE_PATHS, first + facts->paths_cnt);
 }
 
 /* A record nobody uses: a new one, else the one that ended first; or none. */
@@ -153,6 +154,7 @@ static void record_open(struct sxt_tele *tele, const struct sxt_tele_conn_facts 
 		paths_write(tele, facts, i, first);
 	}
 	sxt_tele_record_put(conn, &clean, sizeof(clean));
+	sxt_tele_note_used(tele, SXT_TELE_CONNS, i + 1);
 }
 
 /* Counters that nobody sees before they are folded into the link. */

@@ -50,6 +50,20 @@ struct sxt_tele {
 };
 
 /**
+ * sxt_tele_note_used() - tell readers how far a section's records go.
+ * @tele: the segment. @kind: the section. @cnt: the records, from its first one, that are written.
+ * Thread: one at a time for each kind.
+ */
+static inline void sxt_tele_note_used(struct sxt_tele *tele, enum sxt_tele_section_kind kind,
+				      uint32_t cnt)
+{
+	uint32_t *used = &tele->header->used[kind];
+
+	if (*used < cnt)
+		__atomic_store_n(used, cnt, __ATOMIC_RELEASE);
+}
+
+/**
  * sxt_tele_fork_lock() - keep the process from forking while a segment is made or ends.
  * Thread: any; not twice.
  */

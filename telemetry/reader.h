@@ -2,8 +2,9 @@
  * reader.h - libsextant-telemetry: reading the segments that segment.h lays out, live or after the
  * process that wrote them died.
  *
- * Nothing here writes into a segment, and nothing trusts it: whatever the bytes are, every call
- * returns, and every text that comes out is terminated, valid UTF-8 and free of control characters.
+ * Nothing here writes into a segment, and nothing trusts it: whatever the bytes are, and however
+ * short its file is cut meanwhile, every call returns, and every text that comes out is
+ * terminated, valid UTF-8 and free of control characters.
  * A view is used by one thread at a time. Errors are negative errno values.
  */
 #ifndef SXT_TELEMETRY_READER_H
@@ -35,7 +36,8 @@ struct sxt_tele_file {
 int sxt_tele_list(const char *dir, struct sxt_tele_file **out, size_t *cnt_out);
 
 /**
- * sxt_tele_open() - map a segment for reading.
+ * sxt_tele_open() - begin to read a segment. It is not mapped: another user's file that is cut
+ * short under a mapping would end the reader.
  * @path: of the file. @out: set on success; sxt_tele_close() frees it.
  * Return: 0; -EACCES another user's; -EAGAIN it is being made; -EPROTO it is none, or damaged;
  * -EPROTONOSUPPORT its version is another one; or the error of a system call.
@@ -52,7 +54,7 @@ int sxt_tele_map(const void *bytes, size_t bytes_cnt, uint64_t now_ticks,
 		 struct sxt_tele_view **out);
 
 /**
- * sxt_tele_close() - unmap. @view: NULL is fine.
+ * sxt_tele_close() - end reading. @view: NULL is fine.
  */
 void sxt_tele_close(struct sxt_tele_view *view);
 
@@ -64,9 +66,9 @@ const struct sxt_tele_header *sxt_tele_header(const struct sxt_tele_view *view);
 
 /**
  * sxt_tele_refresh() - read the header and the clock anew.
- * @view: the segment. Return: true while the process that writes it lives: it is not closed, and
- * the writer holds its lock (flock) on the file, which needs no pid and so works across pid
- * namespaces. Bytes in memory have no lock: of them the state decides.
+ * @view: the segment. Return: true while the process that writes it lives: it is not closed nor
+ * cut short, and the writer holds its lock (flock) on the file, which needs no pid and so works
+ * across pid namespaces. Bytes in memory have no lock: of them the state decides.
  */
 bool sxt_tele_refresh(struct sxt_tele_view *view);
 
@@ -74,6 +76,38 @@ bool sxt_tele_refresh(struct sxt_tele_view *view);
  * sxt_tele_cap() - records of a section. @view: the segment. @kind: which. Return: how many.
  */
 uint32_t sxt_tele_cap(const struct sxt_tele_view *view, enum sxt_tele_section_kind kind);
+
+/**
+ * sxt_tele_used() - records of a section that may be in use, as of the last sxt_tele_refresh().
+ * @view: the segment. @kind: which. Return: how many, from the first one; of events the cap.
+ */
+uint32_t sxt_tele_used(const struct sxt_tele_view *view, enum sxt_tele_section_kind kind);
+
+/* Copies of the records of a section that are in use. */
+struct sxt_tele_records {
+	char *list;   /* one after the other */
+	uint32_t *at; /* index of each, ascending */
+	uint32_t cnt;
+	size_t bytes; /* of one, as in segment.h */
+};
+
+/**
+ * sxt_tele_records_get() - all records of a section that are in use, many with one system call.
+ * @view: the segment. @kind: not SXT_TELE_EVENTS. @conns: the connections, which say whose a path
+ * is; for SXT_TELE_PATHS only, else NULL. @out: what the _get() below would give, each; set on
+ * success, end with sxt_tele_records_fini(). Return: 0, -ENOMEM, or -EINVAL for a wrong kind.
+ */
+int sxt_tele_records_get(const struct sxt_tele_view *view, enum sxt_tele_section_kind kind,
+			 const struct sxt_tele_records *conns, struct sxt_tele_records *out);
+
+/** sxt_tele_records_fini() - free records; zeroed ones are fine. @records: zeroed. */
+void sxt_tele_records_fini(struct sxt_tele_records *records);
+
+/**
+ * sxt_tele_record() - the record with an index. @records: where. @at: its index in the section.
+ * Return: the record, NULL when it was not in use.
+ */
+const void *sxt_tele_record(const struct sxt_tele_records *records, uint32_t at);
 
 /**
  * sxt_tele_port_get() - one port. @view: the segment. @i: below sxt_tele_cap(). @out: filled.

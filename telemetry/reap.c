@@ -27,30 +27,38 @@ static uint64_t since(uint64_t wall_ns)
 }
 
 /*
+ * How long ago a file showed a sign of life. Return: false of one that is being made: its lock may
+ * not be touched, since its writer has to get it.
+ */
+static bool is_made(const struct sxt_tele_file *file, const struct stat *info, uint64_t *age_out)
+{
+	struct sxt_tele_view *view = NULL;
+
+	if (sxt_tele_open(file->path, &view) == 0) {
+		*age_out = since(sxt_tele_wall_ns(view, sxt_tele_now(view)));
+		sxt_tele_close(view);
+		return true;
+	}
+	*age_out = since((uint64_t)info->st_mtim.tv_sec * SXT_NS_PER_SEC);
+	return *age_out >= MAKING_SEC * SXT_NS_PER_SEC;
+}
+
+/*
  * Who wrote it is gone when its lock is free, in whatever pid namespace it ran. Return: true, with
  * how long ago, of a segment of this user whose writer is gone.
  */
 static bool is_dead(const struct sxt_tele_file *file, uint64_t *age_out)
 {
 	int fd = open(file->path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	struct sxt_tele_view *view = NULL;
 	struct stat info;
-	bool dead = false;
+	bool dead;
 
 	if (fd < 0)
 		return false;
-	if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid())
-		dead = flock(fd, LOCK_SH | LOCK_NB) == 0;
+	dead = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() &&
+	       is_made(file, &info, age_out) && flock(fd, LOCK_SH | LOCK_NB) == 0;
 	close(fd);
-	if (!dead)
-		return false;
-	if (sxt_tele_open(file->path, &view) == 0) {
-		*age_out = since(sxt_tele_wall_ns(view, sxt_tele_now(view)));
-		sxt_tele_close(view);
-		return true;
-	}
-	*age_out = since((uint64_t)info.st_mtim.tv_sec * SXT_NS_PER_SEC);
-	return *age_out >= MAKING_SEC * SXT_NS_PER_SEC;
+	return dead;
 }
 
 static int by_age(const void *a, const void *b)

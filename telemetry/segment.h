@@ -88,7 +88,10 @@ struct sxt_tele_header {
 	uint64_t conns_shared; /* of them without a record of their own: see sxt_tele_link */
 	uint64_t events;       /* ever told; the newest is at (events - 1) % cap */
 	uint64_t warnings;
-	uint8_t reserved[3536];
+	/* By section: records that were used at least once; those behind them are zeros. Not of
+	 * events. Whoever gives out a record. */
+	uint32_t used[8];
+	uint8_t reserved[3504];
 };
 
 enum sxt_tele_port_state {

@@ -297,6 +297,7 @@ void sxt_tele_port_set(struct sxt_tele *tele, uint32_t i, const struct sxt_tele_
 	sxt_tele_text_clean(clean.pci, sizeof(clean.pci));
 	memset(clean.reserved, 0, sizeof(clean.reserved));
 	sxt_tele_record_put(&tele->ports[i], &clean, sizeof(clean));
+	sxt_tele_note_used(tele, SXT_TELE_PORTS, i + 1);
 	if (before != port->state)
 		tell_port(tele, i, &clean);
 }

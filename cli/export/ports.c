@@ -8,6 +8,7 @@
 
 #include <arpa/inet.h>
 #include <ctype.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -339,7 +340,7 @@ static void put_uses_of(struct sxt_page *page, const struct sxt_export_process *
 			void (*put)(struct sxt_page *page, const struct sxt_export_process *process,
 				    const struct sxt_tele_port *port))
 {
-	uint32_t cap = sxt_tele_cap(process->view, SXT_TELE_PORTS);
+	uint32_t used = sxt_tele_used(process->view, SXT_TELE_PORTS);
 	struct sxt_tele_port *ports = calloc(USES_MAX, sizeof(*ports));
 	size_t cnt = 0;
 
@@ -347,7 +348,7 @@ static void put_uses_of(struct sxt_page *page, const struct sxt_export_process *
 		page->out_of_memory = true;
 		return;
 	}
-	for (uint32_t i = 0; i < cap && cnt < USES_MAX; i++) {
+	for (uint32_t i = 0; i < used && cnt < USES_MAX; i++) {
 		if (!sxt_tele_port_get(process->view, i, &ports[cnt]) ||
 		    is_again(ports, cnt, &ports[cnt]))
 			continue;
@@ -398,22 +399,50 @@ static int compare_routes(const void *a, const void *b)
 	return strcmp(x->peer_hca, y->peer_hca);
 }
 
-static bool route_of(const struct sxt_export_process *process, uint32_t i, struct route *out)
+static bool route_of(const struct sxt_export_process *process, const struct sxt_tele_path *path,
+		     const struct sxt_tele_conn *conn, struct route *out)
 {
 	const struct sxt_export_link *link;
-	struct sxt_tele_path path;
-	struct sxt_tele_conn conn;
 
-	if (!sxt_tele_path_get(process->view, i, &path) ||
-	    !sxt_tele_conn_get(process->view, path.conn, &conn) ||
-	    conn.state != SXT_TELE_CONN_LIVE || conn.link >= process->links_cap ||
-	    conn.direction >= SXT_EXPORT_DIRECTIONS)
+	if (conn->state != SXT_TELE_CONN_LIVE || conn->link >= process->links_cap ||
+	    conn->direction >= SXT_EXPORT_DIRECTIONS)
 		return false;
-	link = &process->links[conn.link];
-	out->port = path.port;
-	out->group = link->groups[conn.direction];
-	snprintf(out->peer_hca, sizeof(out->peer_hca), "%s", path.peer_hca);
+	link = &process->links[conn->link];
+	out->port = path->port;
+	out->group = link->groups[conn->direction];
+	snprintf(out->peer_hca, sizeof(out->peer_hca), "%s", path->peer_hca);
 	return out->group != NULL;
+}
+
+static int find_routes(const struct sxt_export_process *process, struct route **out,
+		       size_t *cnt_out)
+{
+	struct sxt_tele_records conns = {0};
+	struct sxt_tele_records paths = {0};
+	struct route *routes = NULL;
+	size_t cnt = 0;
+	int rc = sxt_tele_records_get(process->view, SXT_TELE_CONNS, NULL, &conns);
+
+	if (rc == 0)
+		rc = sxt_tele_records_get(process->view, SXT_TELE_PATHS, &conns, &paths);
+	if (rc == 0) {
+		routes = calloc((size_t)paths.cnt + 1, sizeof(*routes));
+		rc = routes != NULL ? 0 : -ENOMEM;
+	}
+	for (uint32_t i = 0; rc == 0 && i < paths.cnt; i++) {
+		const struct sxt_tele_path *path = (const void *)(paths.list + i * paths.bytes);
+
+		cnt += route_of(process, path, sxt_tele_record(&conns, path->conn), &routes[cnt]);
+	}
+	sxt_tele_records_fini(&paths);
+	sxt_tele_records_fini(&conns);
+	if (rc != 0)
+		return rc;
+	if (cnt > 0)
+		qsort(routes, cnt, sizeof(*routes), compare_routes);
+	*out = routes;
+	*cnt_out = cnt;
+	return 0;
 }
 
 static void put_route(struct sxt_page *page, const struct sxt_export_process *process,
@@ -434,18 +463,14 @@ static void put_route(struct sxt_page *page, const struct sxt_export_process *pr
 static size_t put_routes_of(struct sxt_page *page, const struct sxt_export_process *process,
 			    size_t room)
 {
-	uint32_t cap = sxt_tele_cap(process->view, SXT_TELE_PATHS);
-	struct route *routes = calloc((size_t)cap + 1, sizeof(*routes));
+	struct route *routes = NULL;
 	size_t told = 0;
 	size_t cnt = 0;
 
-	if (routes == NULL) {
+	if (find_routes(process, &routes, &cnt) != 0) {
 		page->out_of_memory = true;
 		return 0;
 	}
-	for (uint32_t i = 0; i < cap; i++)
-		cnt += route_of(process, i, &routes[cnt]);
-	qsort(routes, cnt, sizeof(*routes), compare_routes);
 	for (size_t i = 0; i < cnt && told < room; i++) {
 		if (i > 0 && compare_routes(&routes[i - 1], &routes[i]) == 0)
 			continue;

@@ -340,36 +340,47 @@ static void forget_conn(struct sxt_export_process *process, struct sxt_export_co
 	*last = (struct sxt_export_conn){.seen = false};
 }
 
-static void take_conn(struct sxt_export *e, struct sxt_export_process *process, uint32_t i)
+static void take_conn(struct sxt_export *e, struct sxt_export_process *process,
+		      const struct sxt_tele_conn *conn, struct sxt_export_conn *last)
 {
-	struct sxt_export_conn *last = &process->conns[i];
 	struct sxt_export_group *group;
-	struct sxt_tele_conn conn;
 
-	if (!sxt_tele_conn_get(process->view, i, &conn) || conn.link >= process->links_cap ||
-	    (conn.direction != SXT_TELE_SENDS && conn.direction != SXT_TELE_RECEIVES))
+	if (conn->link >= process->links_cap ||
+	    (conn->direction != SXT_TELE_SENDS && conn->direction != SXT_TELE_RECEIVES))
 		return;
-	group = sxt_export_link_group(e, process, conn.link, conn.direction);
+	group = sxt_export_link_group(e, process, conn->link, conn->direction);
 	if (group == NULL)
 		return;
-	if (last->seen && last->generation != conn.generation)
+	if (last->seen && last->generation != conn->generation)
 		forget_conn(process, last);
 	last->seen = true;
-	last->generation = conn.generation;
-	last->link = conn.link;
-	add_counters(group, &conn.counters, &last->counters);
+	last->generation = conn->generation;
+	last->link = conn->link;
+	add_counters(group, &conn->counters, &last->counters);
 	if (process->alive)
-		add_present(group, process->view, &conn);
+		add_present(group, process->view, conn);
+}
+
+/* Where memory is short the next look finds all of it. */
+static void take_conns(struct sxt_export *e, struct sxt_export_process *process)
+{
+	struct sxt_tele_records conns;
+
+	if (sxt_tele_records_get(process->view, SXT_TELE_CONNS, NULL, &conns) != 0)
+		return;
+	for (uint32_t i = 0; i < conns.cnt; i++)
+		take_conn(e, process, (const struct sxt_tele_conn *)(conns.list + i * conns.bytes),
+			  &process->conns[conns.at[i]]);
+	sxt_tele_records_fini(&conns);
 }
 
 static void take_process(struct sxt_export *e, struct sxt_export_process *process)
 {
 	process->alive = sxt_tele_refresh(process->view) && process->listed;
 	take_header(process);
-	for (uint32_t i = 0; i < process->links_cap; i++)
+	for (uint32_t i = 0; i < sxt_tele_used(process->view, SXT_TELE_LINKS); i++)
 		look_at_link(process, i);
-	for (uint32_t i = 0; i < process->conns_cap; i++)
-		take_conn(e, process, i);
+	take_conns(e, process);
 	for (uint32_t i = 0; i < process->links_cap; i++)
 		take_link(e, process, i);
 	e->segments[process->alive ? SXT_EXPORT_LIVE : SXT_EXPORT_ENDED]++;

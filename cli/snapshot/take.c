@@ -43,7 +43,7 @@ static int make_image(const struct sxt_top_sample *sample, struct sxt_snapshot_s
 		return -ENOMEM;
 	memcpy(segment->bytes, &sample->header, sizeof(sample->header));
 	for (int kind = 0; kind < SXT_TELE_EVENTS; kind++) {
-		const struct sxt_top_records *records = &sample->of[kind];
+		const struct sxt_tele_records *records = &sample->of[kind];
 
 		for (uint32_t n = 0; n < records->cnt; n++)
 			put(segment, &sections[kind], records->at[n],

@@ -339,7 +339,7 @@ static void add_rows(const struct sxt_top_pair *pair, struct sxt_top_tally *tall
 		     struct sxt_top_rows *rows)
 {
 	const struct sxt_top_sample *sample = pair->after;
-	const struct sxt_top_records *links = &sample->of[SXT_TELE_LINKS];
+	const struct sxt_tele_records *links = &sample->of[SXT_TELE_LINKS];
 	struct sxt_top_tally all = {0};
 
 	for (uint32_t i = 0; i < sample->of[SXT_TELE_CONNS].cnt; i++) {

@@ -113,7 +113,7 @@ static void add_rate(double *sum, double more)
 /* Traffic of one process over one port, by its paths. */
 static void tally_port(const struct sxt_top_pair *pair, uint32_t port, struct sxt_top_tally *tally)
 {
-	const struct sxt_top_records *paths = &pair->after->of[SXT_TELE_PATHS];
+	const struct sxt_tele_records *paths = &pair->after->of[SXT_TELE_PATHS];
 
 	for (uint32_t i = 0; i < paths->cnt; i++) {
 		const struct sxt_tele_path *path = sxt_top_nth(pair->after, SXT_TELE_PATHS, i);
@@ -138,7 +138,7 @@ static void tally_port(const struct sxt_top_pair *pair, uint32_t port, struct sx
 
 void sxt_top_add_ports(const struct sxt_top_pair *pair, struct sxt_top_rows *rows)
 {
-	const struct sxt_top_records *ports = &pair->after->of[SXT_TELE_PORTS];
+	const struct sxt_tele_records *ports = &pair->after->of[SXT_TELE_PORTS];
 
 	for (uint32_t i = 0; i < ports->cnt; i++) {
 		struct sxt_top_row *row =

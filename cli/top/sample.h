@@ -12,14 +12,6 @@
 
 #define SXT_TOP_FILE_BYTES 80 /* a segment's name with its end */
 
-/* The used records of one section, by index. */
-struct sxt_top_records {
-	char *list;
-	uint32_t *at; /* index of each, ascending */
-	uint32_t cnt;
-	size_t bytes; /* of one */
-};
-
 /* One process at one moment. */
 struct sxt_top_sample {
 	const struct sxt_tele_view *view; /* converts time stamps only; outlives the sample */
@@ -27,7 +19,7 @@ struct sxt_top_sample {
 	struct sxt_tele_header header;
 	bool alive;
 	uint64_t now; /* ticks */
-	struct sxt_top_records of[SXT_TELE_EVENTS];
+	struct sxt_tele_records of[SXT_TELE_EVENTS];
 	struct sxt_tele_event *events;
 	size_t events_cnt;
 };

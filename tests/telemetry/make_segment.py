@@ -14,7 +14,7 @@ import time
 
 MAGIC = 0x454C455454585345
 VERSION = 1
-HEADER = struct.Struct("<QII Q II Q 4Q 128s QQIIIii 32s64s64s128s 4x 4Q")
+HEADER = struct.Struct("<QII Q II Q 4Q 128s QQIIIii 32s64s64s128s 4x 4Q 8I")
 SECTION = struct.Struct("<QII")
 PORT = struct.Struct("<II32sIIIIII16sQQ96s24s")
 LINK = struct.Struct("<II64s96sIIQQ")
@@ -117,7 +117,7 @@ class Segment:
 
     def bytes(self):
         facts = self.facts
-        sections, body, offset = b"", b"", 4096
+        sections, body, offset, used = b"", b"", 4096, [0] * 8
         for kind, stride in enumerate(STRIDES):
             sections += SECTION.pack(offset, stride, self.caps[kind])
             records = self.records[kind]
@@ -126,6 +126,8 @@ class Segment:
                 for number, record in enumerate(records):
                     ring[number % len(ring)] = record
                 records = ring
+            else:
+                used[kind] = len(records)
             part = b"".join(record.ljust(stride, b"\0") for record in records)
             body += part.ljust(stride * self.caps[kind], b"\0")
             offset += stride * self.caps[kind]
@@ -136,7 +138,7 @@ class Segment:
             facts["pid_ns"], facts["pid"], facts["uid"], facts["abi"], facts["rank"],
             facts["ranks"], facts["release"].encode(), facts["host"].encode(),
             facts["command"].encode(), facts["job"].encode(), self.opened, facts["shared"],
-            len(self.records[EVENTS]), facts["warnings"])
+            len(self.records[EVENTS]), facts["warnings"], *used)
         return header.ljust(4096, b"\0") + body
 
     def name(self):

@@ -89,6 +89,7 @@ static void the_watcher_writes_ports_and_an_event(void **state)
 	look();
 	sxt_tele_port_set(tele, 3, &port);
 	ALLOW(tele->ports[3]);
+	ALLOW(tele->header->used);
 	allow_event();
 	require_nothing_else();
 }
@@ -113,6 +114,7 @@ static void opening_writes_the_record_its_paths_and_its_link(void **state)
 	allow(handle.paths, 2 * sizeof(*handle.paths));
 	ALLOW(tele->links[handle.link]);
 	ALLOW(tele->header->conns_opened);
+	ALLOW(tele->header->used);
 	allow_event();
 	require_nothing_else();
 }

@@ -7,8 +7,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -283,6 +285,143 @@ static void a_list_is_by_process_and_of_segments_only(void **state)
 	free(files);
 }
 
+/* What the reader says of the first connection, both ways: alone and with all of them. */
+static uint64_t bytes_of_first(const struct sxt_tele_view *view)
+{
+	struct sxt_tele_records conns;
+	struct sxt_tele_records paths;
+	const struct sxt_tele_path *path;
+	struct sxt_tele_conn conn;
+	uint64_t bytes = 0;
+
+	assert_int_equal(sxt_tele_records_get(view, SXT_TELE_CONNS, NULL, &conns), 0);
+	assert_int_equal(sxt_tele_records_get(view, SXT_TELE_PATHS, &conns, &paths), 0);
+	path = sxt_tele_record(&paths, 0);
+	if (sxt_tele_conn_get(view, 0, &conn))
+		bytes = conn.counters.bytes;
+	if (path != NULL)
+		assert_true(path->conn == 0);
+	sxt_tele_records_fini(&conns);
+	sxt_tele_records_fini(&paths);
+	return bytes;
+}
+
+static void a_file_cut_short_after_it_was_opened_has_no_records(void **state)
+{
+	size_t bytes;
+	struct sxt_tele_header *copy = copy_of_one(&bytes);
+	struct sxt_tele_view *view = NULL;
+	struct sxt_tele_event event;
+	char path[PATH_MAX];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/whole", rig_dir);
+	put_file("whole", copy, bytes);
+	assert_int_equal(sxt_tele_open(path, &view), 0);
+	assert_int_equal(bytes_of_first(view), 4711);
+	assert_true(sxt_tele_event_get(view, 0, &event));
+
+	assert_int_equal(truncate(path, 4096), 0);
+	assert_int_equal(bytes_of_first(view), 0);
+	assert_false(sxt_tele_event_get(view, 0, &event));
+	assert_false(sxt_tele_refresh(view));
+	assert_int_equal(truncate(path, 0), 0);
+	assert_false(sxt_tele_refresh(view));
+	assert_int_equal(bytes_of_first(view), 0);
+	assert_string_equal(sxt_tele_header(view)->host, copy->host);
+	sxt_tele_close(view);
+	free(copy);
+}
+
+static _Atomic bool is_read; /* enough, by cuts_are_survived_at_any_moment */
+static struct sxt_tele_header *whole;
+static size_t whole_bytes;
+
+static void *cut_and_mend(void *path)
+{
+	int fd = open(path, O_RDWR);
+
+	assert_true(fd >= 0);
+	while (!atomic_load(&is_read)) {
+		assert_int_equal(ftruncate(fd, (off_t)sizeof(*whole)), 0);
+		assert_int_equal(pwrite(fd, whole, whole_bytes, 0), whole_bytes);
+	}
+	close(fd);
+	return NULL;
+}
+
+/* Under a mapping nearly every run of this ended by SIGBUS. */
+static void cuts_are_survived_at_any_moment(void **state)
+{
+	struct sxt_tele_view *view = NULL;
+	char path[PATH_MAX];
+	pthread_t cutter;
+
+	(void)state;
+	whole = copy_of_one(&whole_bytes);
+	snprintf(path, sizeof(path), "%s/whole", rig_dir);
+	put_file("whole", whole, whole_bytes);
+	assert_int_equal(sxt_tele_open(path, &view), 0);
+	atomic_store(&is_read, false);
+	assert_int_equal(pthread_create(&cutter, NULL, cut_and_mend, path), 0);
+	for (int i = 0; i < 2000; i++) {
+		uint64_t bytes = bytes_of_first(view);
+
+		sxt_tele_refresh(view);
+		assert_true(bytes == 0 || bytes == 4711);
+	}
+	atomic_store(&is_read, true);
+	pthread_join(cutter, NULL);
+	sxt_tele_close(view);
+	free(whole);
+}
+
+static void records_come_together_as_one_by_one(void **state)
+{
+	enum {
+		CONNS = 100 /* more than are read at once, and fewer than there is room for */
+	};
+	struct sxt_tele *tele = rig_create(CONNS + 5);
+	struct sxt_tele_view *view = rig_view(tele);
+	struct sxt_tele_records conns;
+	struct sxt_tele_records paths;
+
+	(void)state;
+	for (uint32_t i = 0; i < CONNS; i++) {
+		struct sxt_tele_handle handle = rig_open(tele, i, 1);
+
+		sxt_tele_add64(&handle.counters->bytes, 1000 + i);
+	}
+	tele->conns[7].sequence |= 1; /* its writer died in it */
+	tele->conns[40].state = SXT_TELE_CONN_FREE;
+	assert_int_equal(sxt_tele_used(view, SXT_TELE_CONNS), 0);
+	sxt_tele_refresh(view);
+	assert_int_equal(sxt_tele_used(view, SXT_TELE_CONNS), CONNS);
+	assert_int_equal(sxt_tele_used(view, SXT_TELE_LINKS), CONNS);
+	assert_int_equal(sxt_tele_used(view, SXT_TELE_PATHS), CONNS);
+	assert_int_equal(sxt_tele_records_get(view, SXT_TELE_CONNS, NULL, &conns), 0);
+	assert_int_equal(sxt_tele_records_get(view, SXT_TELE_PATHS, &conns, &paths), 0);
+	assert_int_equal(conns.cnt, CONNS - 2);
+	assert_int_equal(paths.cnt, CONNS - 2);
+	for (uint32_t i = 0; i < CONNS + 5; i++) {
+		const struct sxt_tele_conn *conn = sxt_tele_record(&conns, i);
+		const struct sxt_tele_path *path = sxt_tele_record(&paths, i);
+
+		assert_true((conn != NULL) == (i < CONNS && i != 7 && i != 40));
+		assert_true((path != NULL) == (conn != NULL));
+		if (conn != NULL) {
+			assert_int_equal(conn->counters.bytes, 1000 + i);
+			assert_int_equal(path->bytes, 1000 + i);
+		}
+	}
+	assert_int_equal(sxt_tele_records_get(view, SXT_TELE_PATHS, NULL, &paths), -EINVAL);
+	assert_int_equal(sxt_tele_records_get(view, SXT_TELE_EVENTS, NULL, &paths), -EINVAL);
+	sxt_tele_records_fini(&conns);
+	sxt_tele_records_fini(&paths);
+	sxt_tele_close(view);
+	sxt_tele_destroy(tele);
+}
+
 static void a_crashed_ones_last_moment_is_its_last_time_stamp(void **state)
 {
 	struct sxt_tele *tele = rig_create(2);
@@ -315,6 +454,9 @@ int main(void)
 		TEST(times_are_ns_and_time_of_day),
 		TEST(files_that_are_no_segment_are_refused),
 		TEST(a_list_is_by_process_and_of_segments_only),
+		TEST(a_file_cut_short_after_it_was_opened_has_no_records),
+		TEST(cuts_are_survived_at_any_moment),
+		TEST(records_come_together_as_one_by_one),
 		TEST(a_crashed_ones_last_moment_is_its_last_time_stamp),
 	};
 

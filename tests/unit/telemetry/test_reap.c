@@ -6,11 +6,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -119,6 +122,37 @@ static void what_is_no_segment_stays_until_it_cannot_become_one(void **state)
 	assert_false(is_there(5));
 }
 
+static _Atomic bool is_made;
+
+static void *reap_all_the_time(void *arg)
+{
+	while (!atomic_load(&is_made))
+		sxt_tele_reap(rig_dir, 3600, BYTES);
+	return arg;
+}
+
+/* Whether a process lives is asked by taking its lock; a new one must never find it taken. */
+static void the_lock_of_one_that_is_being_made_is_free(void **state)
+{
+	char name[PATH_MAX];
+	pthread_t reaper;
+	int fd;
+
+	(void)state;
+	snprintf(name, sizeof(name), "%s/sextant-%u-1-5", rig_dir, geteuid());
+	fd = open(name, O_CREAT | O_WRONLY, 0600);
+	assert_true(fd >= 0);
+	atomic_store(&is_made, false);
+	assert_int_equal(pthread_create(&reaper, NULL, reap_all_the_time, NULL), 0);
+	for (int i = 0; i < 20000; i++) {
+		assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+		assert_int_equal(flock(fd, LOCK_UN), 0);
+	}
+	atomic_store(&is_made, true);
+	pthread_join(reaper, NULL);
+	close(fd);
+}
+
 static void names_that_are_not_ours_stay(void **state)
 {
 	static const char *const names[] = {"sextant-1-2",
@@ -197,6 +231,7 @@ int main(void)
 		TEST(only_the_newest_of_very_many_stay),
 		TEST(the_dead_make_room_for_the_living),
 		TEST(what_is_no_segment_stays_until_it_cannot_become_one),
+		TEST(the_lock_of_one_that_is_being_made_is_free),
 		TEST(names_that_are_not_ours_stay),
 		TEST(another_users_segments_are_neither_read_nor_reaped),
 	};

@@ -43,6 +43,7 @@ static void set_section(struct image *image, enum sxt_tele_section_kind kind, co
 		.stride = (uint32_t)stride,
 		.cap = cap,
 	};
+	image->header.used[kind] = cap;
 }
 
 static void init_image(struct image *image)
