@@ -296,6 +296,9 @@ int sxt_conn_create(struct sxt_context *ctx, struct sxt_nic *nic, enum sxt_conn_
 	rc = slot_take(conn);
 	if (rc != 0)
 		goto fail;
+	rc = sxt_tell_conn_making(conn);
+	if (rc != 0)
+		goto fail;
 	rc = memory_make(conn);
 	if (rc != 0)
 		goto fail;

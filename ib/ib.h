@@ -268,51 +268,44 @@ SXT_MUST_CHECK int sxt_send_members(struct sxt_conn *conn);
 SXT_MUST_CHECK int sxt_send_any(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag,
 				struct sxt_mr *mr, struct sxt_request **out);
 
-/**
- * sxt_send_otherwise() - all parts but sxt_send_plain() together, for a caller with no need to keep
- * them apart.
- * @conn, @data, @bytes, @tag, @mr, @out: as for sxt_send(), whose sxt_send_look() found something.
- * Thread: the data path. Path: hot. Return: as sxt_send().
- */
-SXT_MUST_CHECK int sxt_send_otherwise(struct sxt_conn *conn, void *data, uint64_t bytes,
-				      uint32_t tag, struct sxt_mr *mr, struct sxt_request **out);
-
 /*
  * Telemetry of the data path: called after the calls above by whoever measures, which is all
  * callers of a connection or none. Thread: the one that drives the connection. Path: hot.
  */
 
+/* Given as a constant, so that no stamp asks which clock it is of. */
+enum sxt_measuring {
+	SXT_MEASURE_NOT = 0,
+	SXT_MEASURE_BY_COUNTER, /* the processor's */
+	SXT_MEASURE_BY_CLOCK    /* the system's */
+};
+
 /**
- * sxt_ib_measures() - is telemetry on?
- * @ib: the transport. Return: true if connections are to be measured.
+ * sxt_ib_measuring() - is telemetry on, and what does it measure by?
+ * @ib: the transport. Return: how all of its connections are to be measured.
  */
-bool sxt_ib_measures(const struct sxt_ib *ib);
+enum sxt_measuring sxt_ib_measuring(const struct sxt_ib *ib);
 
 /**
  * sxt_measure_sent() - a message was accepted.
- * @conn: a sending end. @request: of the message. @tag, @bytes: as for sxt_send().
+ * @conn: a sending end. @request: of the message. @tag: as for sxt_send(). @how: as above,
+ * measured.
  */
 void sxt_measure_sent(struct sxt_conn *conn, const struct sxt_request *request, uint32_t tag,
-		      uint64_t bytes);
+		      enum sxt_measuring how);
 
 /**
  * sxt_measure_not_now() - a caller was told to come again.
- * @conn: either end.
+ * @conn: either end. @how: as above, measured.
  */
-void sxt_measure_not_now(struct sxt_conn *conn);
+void sxt_measure_not_now(struct sxt_conn *conn, enum sxt_measuring how);
 
 /**
  * sxt_measure_posted() - a receive was accepted.
- * @conn: a receiving end. @request: of the receive. @tag: its first.
+ * @conn: a receiving end. @request: of the receive. @tag: its first. @how: as above, measured.
  */
-void sxt_measure_posted(struct sxt_conn *conn, const struct sxt_request *request, uint32_t tag);
-
-/**
- * sxt_measure_done() - a request is done and about to be taken; sxt_test_done() and
- * sxt_test_waiting() call it where they are told to.
- * @request: done.
- */
-void sxt_measure_done(const struct sxt_request *request);
+void sxt_measure_posted(struct sxt_conn *conn, const struct sxt_request *request, uint32_t tag,
+			enum sxt_measuring how);
 
 /* One grouped receive; arrays of cnt. */
 struct sxt_recv_spec {
@@ -344,17 +337,17 @@ SXT_MUST_CHECK int sxt_test(struct sxt_request *request, bool *done_out, int *si
 /**
  * sxt_test_done() - the first half of sxt_test(), for a caller that keeps the second one out of its
  * way: many requests are done before they are asked about.
- * @request, @sizes: as for sxt_test(). @measured: a constant, whether telemetry is on.
+ * @request, @sizes: as for sxt_test(). @how: to be measured.
  * Thread: the data path. Path: hot. Return: true if it is done, and freed.
  */
-SXT_MUST_CHECK bool sxt_test_done(struct sxt_request *request, int *sizes, bool measured);
+SXT_MUST_CHECK bool sxt_test_done(struct sxt_request *request, int *sizes, enum sxt_measuring how);
 
 /**
  * sxt_test_waiting() - the second half: looks for completions first.
- * @request, @done_out, @sizes, @measured: as before; sxt_test_done() said false.
+ * @request, @done_out, @sizes, @how: as before; sxt_test_done() said false.
  * Thread: the data path. Path: hot. Return: as sxt_test().
  */
 SXT_MUST_CHECK int sxt_test_waiting(struct sxt_request *request, bool *done_out, int *sizes,
-				    bool measured);
+				    enum sxt_measuring how);
 
 #endif

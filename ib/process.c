@@ -11,6 +11,7 @@
 #include "ib/settings.h"
 #include "ib/tell.h"
 #include "ib/watcher.h"
+#include "telemetry/clock.h"
 #include "telemetry/write.h"
 
 #include <errno.h>
@@ -186,9 +187,12 @@ int sxt_ib_get(struct sxt_ib **out)
 	return rc;
 }
 
-bool sxt_ib_measures(const struct sxt_ib *ib)
+enum sxt_measuring sxt_ib_measuring(const struct sxt_ib *ib)
 {
-	return ib->tele != NULL;
+	if (ib->tele == NULL)
+		return SXT_MEASURE_NOT;
+	return sxt_tele_clock_kind == SXT_TELE_CLOCK_MONOTONIC ? SXT_MEASURE_BY_CLOCK
+							       : SXT_MEASURE_BY_COUNTER;
 }
 
 void sxt_ib_note_abi(struct sxt_ib *ib, int abi)

@@ -5,6 +5,7 @@
  * Thread: NCCL's data path, under the owner word. Never waits, allocates, logs or calls the system.
  */
 #include "ib/data.h"
+#include "ib/measure.h"
 
 #include <errno.h>
 
@@ -371,11 +372,16 @@ static void drain_elsewhere(struct sxt_conn *conn, const struct sxt_request *req
 }
 
 /* Sizes of a group after the first; two at once. */
-static SXT_INLINE void take_group(const struct sxt_request *request, int *sizes)
+static SXT_INLINE void take_group(const struct sxt_request *request, int *sizes,
+				  enum sxt_measuring how)
 {
 	uint32_t cnt = request->cnt;
 	uint32_t i;
 
+	if (how != SXT_MEASURE_NOT)
+		sxt_measure_others(request);
+	if (sizes == NULL)
+		return;
 	for (i = 1; i + 1 < cnt; i += 2)
 		memcpy(&sizes[i], &request->sizes[i], 2 * sizeof(*sizes));
 	if (i < cnt)
@@ -383,15 +389,14 @@ static SXT_INLINE void take_group(const struct sxt_request *request, int *sizes)
 }
 
 /* A done request's sizes; it is free afterwards. */
-static SXT_INLINE void take(struct sxt_request *request, int *sizes, bool measured)
+static SXT_INLINE void take(struct sxt_request *request, int *sizes, enum sxt_measuring how)
 {
-	if (measured)
-		sxt_measure_done(request);
-	if (sizes != NULL) {
+	if (how != SXT_MEASURE_NOT)
+		sxt_measure_done(request, how);
+	if (sizes != NULL)
 		sizes[0] = request->sizes[0];
-		if (SXT_UNLIKELY(request->cnt > 1))
-			take_group(request, sizes);
-	}
+	if (SXT_UNLIKELY(request->cnt > 1))
+		take_group(request, sizes, how);
 	sxt_request_give(request);
 }
 
@@ -400,8 +405,8 @@ static SXT_INLINE void take(struct sxt_request *request, int *sizes, bool measur
  * of the poll. The owner word is held and given back. Return: 1 done and taken, 0 not, or the
  * connection's error.
  */
-static SXT_NOINLINE int test_further(struct sxt_request *request, const struct ibv_wc *wc, int left,
-				     int *sizes, bool measured)
+static SXT_INLINE int further(struct sxt_request *request, const struct ibv_wc *wc, int left,
+			      int *sizes, enum sxt_measuring how)
 {
 	struct sxt_conn *conn = request->conn;
 	struct sxt_path *path = request->path;
@@ -418,7 +423,7 @@ static SXT_NOINLINE int test_further(struct sxt_request *request, const struct i
 	}
 	if (SXT_LIKELY(is_done(request))) {
 		sxt_context_disown(conn->ctx);
-		take(request, sizes, measured);
+		take(request, sizes, how);
 		return 1;
 	}
 	if (conn->cqs_cnt > 1)
@@ -432,8 +437,37 @@ static SXT_NOINLINE int test_further(struct sxt_request *request, const struct i
 	if (rc != 0 && rc != -EAGAIN)
 		return rc;
 	if (done)
-		take(request, sizes, measured);
+		take(request, sizes, how);
 	return done;
+}
+
+static SXT_NOINLINE int further_plain(struct sxt_request *request, const struct ibv_wc *wc,
+				      int left, int *sizes)
+{
+	return further(request, wc, left, sizes, SXT_MEASURE_NOT);
+}
+
+static SXT_NOINLINE int further_by_counter(struct sxt_request *request, const struct ibv_wc *wc,
+					   int left, int *sizes)
+{
+	return further(request, wc, left, sizes, SXT_MEASURE_BY_COUNTER);
+}
+
+static SXT_NOINLINE int further_by_clock(struct sxt_request *request, const struct ibv_wc *wc,
+					 int left, int *sizes)
+{
+	return further(request, wc, left, sizes, SXT_MEASURE_BY_CLOCK);
+}
+
+/* Apart from its callers, so that they save few registers. */
+static SXT_INLINE int test_further(struct sxt_request *request, const struct ibv_wc *wc, int left,
+				   int *sizes, enum sxt_measuring how)
+{
+	if (how == SXT_MEASURE_BY_COUNTER)
+		return further_by_counter(request, wc, left, sizes);
+	if (how == SXT_MEASURE_BY_CLOCK)
+		return further_by_clock(request, wc, left, sizes);
+	return further_plain(request, wc, left, sizes);
 }
 
 /*
@@ -441,7 +475,7 @@ static SXT_NOINLINE int test_further(struct sxt_request *request, const struct i
  * plain, so that few registers are saved.
  */
 static SXT_INLINE int test_owned(struct sxt_request *request, struct sxt_context *ctx, int *sizes,
-				 bool measured)
+				 enum sxt_measuring how)
 {
 	int left = ibv_poll_cq(request->path->poll, SXT_DRAIN_MAX, ctx->wcs);
 	struct sxt_conn *conn = request->conn;
@@ -450,7 +484,7 @@ static SXT_INLINE int test_owned(struct sxt_request *request, struct sxt_context
 
 	if (left == 0) {
 		if (SXT_UNLIKELY(!sxt_conn_is_simple(conn)))
-			return test_further(request, NULL, 0, sizes, measured);
+			return test_further(request, NULL, 0, sizes, how);
 		sxt_context_disown(conn->ctx);
 		return 0;
 	}
@@ -461,13 +495,14 @@ static SXT_INLINE int test_owned(struct sxt_request *request, struct sxt_context
 	for (; left > 0 && completed_plain(conn, path, wc); wc++)
 		left--;
 	if (SXT_UNLIKELY(left != 0 || !is_done(request)))
-		return test_further(request, wc, left, sizes, measured);
-	take(request, sizes, measured);
+		return test_further(request, wc, left, sizes, how);
+	take(request, sizes, how);
 	sxt_context_disown(ctx);
 	return 1;
 }
 
-int sxt_test_waiting(struct sxt_request *request, bool *done_out, int *sizes, bool measured)
+int sxt_test_waiting(struct sxt_request *request, bool *done_out, int *sizes,
+		     enum sxt_measuring how)
 {
 	struct sxt_context *ctx = request->conn->ctx;
 	int rc;
@@ -480,26 +515,26 @@ int sxt_test_waiting(struct sxt_request *request, bool *done_out, int *sizes, bo
 		sxt_context_read_notes(ctx);
 		ctx = request->conn->ctx;
 	}
-	rc = test_owned(request, ctx, sizes, measured);
+	rc = test_owned(request, ctx, sizes, how);
 	if (SXT_UNLIKELY(rc < 0))
 		return rc;
 	*done_out = rc != 0;
 	return 0;
 }
 
-bool sxt_test_done(struct sxt_request *request, int *sizes, bool measured)
+bool sxt_test_done(struct sxt_request *request, int *sizes, enum sxt_measuring how)
 {
 	/* Pairs with the release in sxt_request_finish(). */
 	if (atomic_load_explicit(&request->done, memory_order_acquire) == 0)
 		return false;
-	take(request, sizes, measured);
+	take(request, sizes, how);
 	return true;
 }
 
 int sxt_test(struct sxt_request *request, bool *done_out, int *sizes)
 {
-	if (!sxt_test_done(request, sizes, false))
-		return sxt_test_waiting(request, done_out, sizes, false);
+	if (!sxt_test_done(request, sizes, SXT_MEASURE_NOT))
+		return sxt_test_waiting(request, done_out, sizes, SXT_MEASURE_NOT);
 	*done_out = true;
 	return 0;
 }

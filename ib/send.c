@@ -563,8 +563,9 @@ int sxt_send_members(struct sxt_conn *conn)
 	return rc;
 }
 
-SXT_NOINLINE int sxt_send_otherwise(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag,
-				    struct sxt_mr *mr, struct sxt_request **out)
+/* All parts but sxt_send_plain() together. */
+static SXT_NOINLINE int send_otherwise(struct sxt_conn *conn, void *data, uint64_t bytes,
+				       uint32_t tag, struct sxt_mr *mr, struct sxt_request **out)
 {
 	struct sxt_send_end *end = sxt_send_end(conn);
 	struct sxt_request *request = NULL;
@@ -591,5 +592,5 @@ int sxt_send(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag, st
 		return -EAGAIN;
 	if (look == SXT_SEND_SINGLE)
 		rc = sxt_send_plain(conn, data, bytes, tag, mr, out);
-	return rc == SXT_SEND_OTHERWISE ? sxt_send_otherwise(conn, data, bytes, tag, mr, out) : rc;
+	return rc == SXT_SEND_OTHERWISE ? send_otherwise(conn, data, bytes, tag, mr, out) : rc;
 }

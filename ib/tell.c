@@ -3,12 +3,11 @@
  */
 #include "ib/tell.h"
 
-#include "core/log.h"
-#include "core/status.h"
 #include "core/sys.h"
 #include "ib/data.h"
 #include "ib/measure.h"
 #include "ib/process.h"
+#include "telemetry/clock.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -108,39 +107,48 @@ static void record_open(struct sxt_conn *conn, struct sxt_measure *measure)
 		path_record(&conn->paths[i], &paths[i]);
 	sxt_tele_conn_open(measure->tele, &facts, &measure->handle);
 	measure->counters = measure->handle.counters;
-	measure->mult = sxt_tele_ticks_mult(measure->tele);
+	measure->done_row =
+		measure->counters->latency[conn->kind == SXT_CONN_SEND ? SXT_TELE_WAIT_WIRE
+								       : SXT_TELE_WAIT_PEER];
+	sxt_tele_set64(&measure->counters->last_done, sxt_tele_ticks());
+}
+
+int sxt_tell_conn_making(struct sxt_conn *conn)
+{
+	size_t stamps = conn->kind == SXT_CONN_SEND ? SXT_SENDS_MAX : SXT_RECEIVES_MAX;
+	struct sxt_measure *measure;
+
+	if (conn->ctx->ib->tele == NULL)
+		return 0;
+	measure = malloc(sizeof(*measure) + stamps * sizeof(measure->stamps[0]));
+	if (measure == NULL)
+		return -ENOMEM;
+	*measure = (struct sxt_measure){.tele = conn->ctx->ib->tele};
+	conn->measure = measure;
+	return 0;
 }
 
 void sxt_tell_conn_made(struct sxt_conn *conn)
 {
-	size_t stamps = conn->kind == SXT_CONN_SEND ? SXT_SENDS_MAX : SXT_RECEIVES_MAX;
-	struct sxt_tele *tele = conn->ctx->ib->tele;
-	struct sxt_measure *measure;
+	if (conn->measure != NULL)
+		record_open(conn, conn->measure);
+}
 
-	if (tele == NULL)
-		return;
-	measure = calloc(1, sizeof(*measure) + stamps * sizeof(measure->stamps[0]));
-	if (measure == NULL) {
-		SXT_LOG(SXT_LOG_WARN, "%s: a connection with %s goes without telemetry: %s",
-			sxt_conn_label(conn), conn->peer_name, sxt_strerror(-ENOMEM));
-		return;
-	}
-	measure->tele = tele;
-	record_open(conn, measure);
-	conn->measure = measure;
+static bool has_record(const struct sxt_conn *conn)
+{
+	return conn->measure != NULL && conn->measure->counters != NULL;
 }
 
 void sxt_tell_conn_failed(struct sxt_conn *conn, int error, const char *text)
 {
-	if (conn->measure != NULL)
+	if (has_record(conn))
 		sxt_tele_conn_fail(conn->measure->tele, &conn->measure->handle, -error, text);
 }
 
 void sxt_tell_conn_gone(struct sxt_conn *conn)
 {
-	if (conn->measure == NULL)
-		return;
-	sxt_tele_conn_end(conn->measure->tele, &conn->measure->handle);
+	if (has_record(conn))
+		sxt_tele_conn_end(conn->measure->tele, &conn->measure->handle);
 	free(conn->measure);
 	conn->measure = NULL;
 }

@@ -24,6 +24,12 @@ void sxt_tell_ports(struct sxt_ib *ib);
 void sxt_tell_port(struct sxt_port *port);
 
 /**
+ * sxt_tell_conn_making() - memory for what a connection's measuring keeps.
+ * @conn: its context and kind are known. Thread: any. Path: slow. Return: 0, -ENOMEM.
+ */
+SXT_MUST_CHECK int sxt_tell_conn_making(struct sxt_conn *conn);
+
+/**
  * sxt_tell_conn_made() - give a connection its record; its messages are measured from here on.
  * @conn: whole, its caller has not got it yet. Thread: any, takes the segment's lock. Path: slow.
  */

@@ -81,14 +81,15 @@ unlock:
 	return rc;
 }
 
-bool sxt_net_measures(void)
+const struct sxt_net_hot *sxt_net_measured(void)
 {
-	bool measures;
+	enum sxt_measuring how = SXT_MEASURE_NOT;
 
 	pthread_mutex_lock(&net_process.lock);
-	measures = net_process.ib != NULL && sxt_ib_measures(net_process.ib);
+	if (net_process.ib != NULL)
+		how = sxt_ib_measuring(net_process.ib);
 	pthread_mutex_unlock(&net_process.lock);
-	return measures;
+	return sxt_net_hot(how);
 }
 
 static void process_leave(struct sxt_ib *ib)

@@ -5,6 +5,7 @@
 #ifndef SXT_PLUGIN_NET_H
 #define SXT_PLUGIN_NET_H
 
+#include "ib/ib.h"
 #include "plugin/nccl/net.h"
 
 #include <stdbool.h>
@@ -187,58 +188,54 @@ ncclResult_t sxt_net_close_conn(void *comm);
  */
 ncclResult_t sxt_net_close_listen(void *listen_comm);
 
-/* The same while telemetry is on: net_measured.c. */
-
-/** sxt_net_isend_measured() - sxt_net_isend(), measured. Return: the same. */
-ncclResult_t sxt_net_isend_measured(void *send_comm, void *data, size_t bytes, int tag,
-				    void *mhandle, void *phandle, void **request);
-
-/** sxt_net_isend_v9_measured() - sxt_net_isend_v9(), measured. Return: the same. */
-ncclResult_t sxt_net_isend_v9_measured(void *send_comm, void *data, size_t bytes, int tag,
-				       void *mhandle, void **request);
-
-/** sxt_net_isend_int_measured() - sxt_net_isend_int(), measured. Return: the same. */
-ncclResult_t sxt_net_isend_int_measured(void *send_comm, void *data, int bytes, int tag,
-					void *mhandle, void **request);
-
-/** sxt_net_irecv_measured() - sxt_net_irecv(), measured. Return: the same. */
-ncclResult_t sxt_net_irecv_measured(void *recv_comm, int n, void **data, size_t *sizes, int *tags,
-				    void **mhandles, void **phandles, void **request);
-
-/** sxt_net_irecv_v9_measured() - sxt_net_irecv_v9(), measured. Return: the same. */
-ncclResult_t sxt_net_irecv_v9_measured(void *recv_comm, int n, void **data, size_t *sizes,
-				       int *tags, void **mhandles, void **request);
-
-/** sxt_net_irecv_int_measured() - sxt_net_irecv_int(), measured. Return: the same. */
-ncclResult_t sxt_net_irecv_int_measured(void *recv_comm, int n, void **data, int *sizes, int *tags,
-					void **mhandles, void **request);
-
-/** sxt_net_test_measured() - sxt_net_test(), measured. Return: the same. */
-ncclResult_t sxt_net_test_measured(void *request, int *done, int *sizes);
-
 /**
  * sxt_net_sizes_of() - the int sizes of v6 to v8. @n: as NCCL gives it. @sizes: n of them.
  * @out: room for SXT_RECVS_MAX. Return: false for numbers that cannot be.
  */
 bool sxt_net_sizes_of(int n, const int *sizes, size_t *out);
 
+/* The data path's calls that are measured while telemetry is on. */
+struct sxt_net_hot {
+	ncclResult_t (*isend)(void *send_comm, void *data, size_t bytes, int tag, void *mhandle,
+			      void *phandle, void **request);
+	ncclResult_t (*isend_v9)(void *send_comm, void *data, size_t bytes, int tag, void *mhandle,
+				 void **request);
+	ncclResult_t (*isend_int)(void *send_comm, void *data, int bytes, int tag, void *mhandle,
+				  void **request);
+	ncclResult_t (*irecv)(void *recv_comm, int n, void **data, size_t *sizes, int *tags,
+			      void **mhandles, void **phandles, void **request);
+	ncclResult_t (*irecv_v9)(void *recv_comm, int n, void **data, size_t *sizes, int *tags,
+				 void **mhandles, void **request);
+	ncclResult_t (*irecv_int)(void *recv_comm, int n, void **data, int *sizes, int *tags,
+				  void **mhandles, void **request);
+	ncclResult_t (*test)(void *request, int *done, int *sizes);
+};
+
 /**
- * sxt_net_measures() - is telemetry on?
- * Thread: any, takes a lock. Return: true if so, after a successful init.
+ * sxt_net_hot() - those that measure in a certain way.
+ * @how: which. Return: constant; for SXT_MEASURE_NOT those above.
  */
-bool sxt_net_measures(void);
+const struct sxt_net_hot *sxt_net_hot(enum sxt_measuring how);
+
+/**
+ * sxt_net_measured() - those that fit this process's telemetry.
+ * Thread: any, takes a lock. Return: as sxt_net_hot(); before a successful init not measured.
+ */
+const struct sxt_net_hot *sxt_net_measured(void);
 
 /*
- * Put a table's measured functions in where telemetry is on. NCCL copies or calls them after init
- * only. They are written once: later communicators find them there.
+ * Put them into a table. NCCL copies or calls them after init only, and they change only where no
+ * connection is left: later communicators find what stands there already.
  */
-#define SXT_NET_MEASURE(table, suffix)                                             \
-	do {                                                                       \
-		if (sxt_net_measures() && (table).test != sxt_net_test_measured) { \
-			(table).isend = sxt_net_isend##suffix##_measured;          \
-			(table).irecv = sxt_net_irecv##suffix##_measured;          \
-			(table).test = sxt_net_test_measured;                      \
-		}                                                                  \
+#define SXT_NET_MEASURE(table, suffix)                               \
+	do {                                                         \
+		const struct sxt_net_hot *hot_ = sxt_net_measured(); \
+                                                                     \
+		if ((table).test != hot_->test) {                    \
+			(table).isend = hot_->isend##suffix;         \
+			(table).irecv = hot_->irecv##suffix;         \
+			(table).test = hot_->test;                   \
+		}                                                    \
 	} while (0)
 
 #endif

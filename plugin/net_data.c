@@ -1,6 +1,9 @@
 /*
  * net_data.c - isend, irecv, iflush, test of every version: the hot half of the network plugin.
  * NCCL's progress thread; nothing here allocates, locks, logs or calls the system.
+ *
+ * What can be measured is in net_calls.h, and here three times: not measured, and by either clock
+ * while telemetry is on.
  */
 #include "plugin/net.h"
 
@@ -12,118 +15,43 @@
 SXT_ASSERT_SIZE(size_t, sizeof(uint64_t)); /* size arrays are passed on as they are */
 
 /* "Not now" is success with a NULL request. */
-static inline ncclResult_t started(int rc, struct sxt_request *made, void **request)
+static SXT_INLINE ncclResult_t isend_ends(int rc, void *send_comm, struct sxt_request *made,
+					  int tag, void **request, enum sxt_measuring how)
 {
 	if (SXT_LIKELY(rc == 0)) {
+		if (how != SXT_MEASURE_NOT)
+			sxt_measure_sent(send_comm, made, (uint32_t)tag, how);
 		*request = made;
 		return ncclSuccess;
 	}
 	*request = NULL;
-	return rc == -EAGAIN ? ncclSuccess : sxt_result(rc);
-}
-
-/* The parts of isend are apart, so that finding nothing to do saves no registers. */
-static SXT_NOINLINE ncclResult_t isend_any(void *send_comm, void *data, size_t bytes, int tag,
-					   void *mhandle, void **request)
-{
-	struct sxt_request *made = NULL;
-	int rc = sxt_send_any(send_comm, data, bytes, (uint32_t)tag, mhandle, &made);
-
-	return started(rc, made, request);
-}
-
-static SXT_NOINLINE SXT_FLATTEN ncclResult_t isend_members(void *send_comm, void **request)
-{
-	int rc = sxt_send_members(send_comm);
-
-	return SXT_LIKELY(rc == 0) ? ncclSuccess : started(rc, NULL, request);
-}
-
-static SXT_NOINLINE SXT_FLATTEN ncclResult_t isend_member(void *send_comm, void *data, size_t bytes,
-							  int tag, void *mhandle, void **request)
-{
-	struct sxt_request *made = sxt_send_member(send_comm, data, bytes, (uint32_t)tag, mhandle);
-
-	if (SXT_UNLIKELY(made == NULL))
-		return isend_any(send_comm, data, bytes, tag, mhandle, request);
-	*request = made;
-	return sxt_send_may_wait(send_comm, bytes) ? ncclSuccess
-						   : isend_members(send_comm, request);
-}
-
-static SXT_NOINLINE ncclResult_t isend_first(void *send_comm, void *data, size_t bytes, int tag,
-					     void *mhandle, void **request)
-{
-	if (sxt_send_open(send_comm))
-		return isend_member(send_comm, data, bytes, tag, mhandle, request);
-	return isend_any(send_comm, data, bytes, tag, mhandle, request);
-}
-
-static SXT_NOINLINE SXT_FLATTEN ncclResult_t isend_plain(void *send_comm, void *data, size_t bytes,
-							 int tag, void *mhandle, void **request)
-{
-	struct sxt_request *made = NULL;
-	int rc = sxt_send_plain(send_comm, data, bytes, (uint32_t)tag, mhandle, &made);
-
-	if (SXT_UNLIKELY(rc == SXT_SEND_OTHERWISE))
-		return isend_any(send_comm, data, bytes, tag, mhandle, request);
-	return started(rc, made, request);
-}
-
-SXT_FLATTEN ncclResult_t sxt_net_isend(void *send_comm, void *data, size_t bytes, int tag,
-				       void *mhandle, void *phandle, void **request)
-{
-	enum sxt_send_look look = sxt_send_look(send_comm);
-
-	(void)phandle;
-	if (look == SXT_SEND_SINGLE)
-		return isend_plain(send_comm, data, bytes, tag, mhandle, request);
-	if (look == SXT_SEND_FIRST)
-		return isend_first(send_comm, data, bytes, tag, mhandle, request);
-	if (look == SXT_SEND_MEMBER)
-		return isend_member(send_comm, data, bytes, tag, mhandle, request);
-	if (look == SXT_SEND_ANY)
-		return isend_any(send_comm, data, bytes, tag, mhandle, request);
-	*request = NULL;
+	if (rc != -EAGAIN)
+		return sxt_result(rc);
+	if (how != SXT_MEASURE_NOT)
+		sxt_measure_not_now(send_comm, how);
 	return ncclSuccess;
 }
 
-ncclResult_t sxt_net_isend_v9(void *send_comm, void *data, size_t bytes, int tag, void *mhandle,
-			      void **request)
+static SXT_INLINE ncclResult_t irecv_ends(int rc, void *recv_comm, struct sxt_request *made,
+					  int tag, void **request, enum sxt_measuring how)
 {
-	return sxt_net_isend(send_comm, data, bytes, tag, mhandle, NULL, request);
+	if (SXT_LIKELY(rc == 0)) {
+		if (how != SXT_MEASURE_NOT)
+			sxt_measure_posted(recv_comm, made, (uint32_t)tag, how);
+		*request = made;
+		return ncclSuccess;
+	}
+	*request = NULL;
+	if (rc != -EAGAIN)
+		return sxt_result(rc);
+	if (how != SXT_MEASURE_NOT)
+		sxt_measure_not_now(recv_comm, how);
+	return ncclSuccess;
 }
 
-ncclResult_t sxt_net_isend_int(void *send_comm, void *data, int bytes, int tag, void *mhandle,
-			       void **request)
+static SXT_NOINLINE SXT_FLATTEN int members_send(struct sxt_conn *conn)
 {
-	if (bytes < 0)
-		return sxt_result(-EINVAL);
-	return sxt_net_isend_v9(send_comm, data, (size_t)bytes, tag, mhandle, request);
-}
-
-SXT_FLATTEN ncclResult_t sxt_net_irecv(void *recv_comm, int n, void **data, size_t *sizes,
-				       int *tags, void **mhandles, void **phandles, void **request)
-{
-	const struct sxt_recv_spec spec = {
-		.cnt = n,
-		.data = data,
-		.bytes = sizes,
-		.tags = tags,
-		.mrs = (struct sxt_mr *const *)mhandles,
-		.optional = *request == NCCL_NET_OPTIONAL_RECV && n == 1,
-	};
-	struct sxt_request *made = NULL;
-	int rc = sxt_recv(recv_comm, &spec, &made);
-
-	(void)phandles;
-	return started(rc, made, request);
-}
-
-ncclResult_t sxt_net_irecv_v9(void *recv_comm, int n, void **data, size_t *sizes, int *tags,
-			      void **mhandles, void **request)
-{
-	return sxt_net_irecv(recv_comm, n, data, sizes, tags, mhandles, NULL, request);
+	return sxt_send_members(conn);
 }
 
 bool sxt_net_sizes_of(int n, const int *sizes, size_t *out)
@@ -138,15 +66,37 @@ bool sxt_net_sizes_of(int n, const int *sizes, size_t *out)
 	return true;
 }
 
-ncclResult_t sxt_net_irecv_int(void *recv_comm, int n, void **data, int *sizes, int *tags,
-			       void **mhandles, void **request)
-{
-	size_t bytes[SXT_RECVS_MAX];
+#define SXT_CALL(name) sxt_net_##name
+#define SXT_CALL_STATIC
+#define SXT_CALL_HOW SXT_MEASURE_NOT
+#include "plugin/net_calls.h"
 
-	if (!sxt_net_sizes_of(n, sizes, bytes))
-		return sxt_result(-EINVAL);
-	*request = NULL; /* these versions know no optional receives: what comes in means nothing */
-	return sxt_net_irecv_v9(recv_comm, n, data, bytes, tags, mhandles, request);
+#define SXT_CALL(name)  name##_by_counter
+#define SXT_CALL_STATIC static
+#define SXT_CALL_HOW    SXT_MEASURE_BY_COUNTER
+#include "plugin/net_calls.h"
+
+#define SXT_CALL(name)  name##_by_clock
+#define SXT_CALL_STATIC static
+#define SXT_CALL_HOW    SXT_MEASURE_BY_CLOCK
+#include "plugin/net_calls.h"
+
+#define CALLS(prefix, suffix)                                                               \
+	{                                                                                   \
+		prefix##isend##suffix, prefix##isend_v9##suffix, prefix##isend_int##suffix, \
+			prefix##irecv##suffix, prefix##irecv_v9##suffix,                    \
+			prefix##irecv_int##suffix, prefix##test##suffix,                    \
+	}
+
+const struct sxt_net_hot *sxt_net_hot(enum sxt_measuring how)
+{
+	static const struct sxt_net_hot calls[] = {
+		[SXT_MEASURE_NOT] = CALLS(sxt_net_, ),
+		[SXT_MEASURE_BY_COUNTER] = CALLS(, _by_counter),
+		[SXT_MEASURE_BY_CLOCK] = CALLS(, _by_clock),
+	};
+
+	return &calls[how];
 }
 
 ncclResult_t sxt_net_iflush(void *recv_comm, int n, void **data, int *sizes, void **mhandles,
@@ -158,22 +108,5 @@ ncclResult_t sxt_net_iflush(void *recv_comm, int n, void **data, int *sizes, voi
 	(void)sizes;
 	(void)mhandles;
 	*request = NULL;
-	return ncclSuccess;
-}
-
-static SXT_NOINLINE SXT_FLATTEN ncclResult_t test_waiting(void *request, int *done, int *sizes)
-{
-	bool is_done = false;
-	int rc = sxt_test_waiting(request, &is_done, sizes, false);
-
-	*done = is_done;
-	return SXT_LIKELY(rc == 0) ? ncclSuccess : sxt_result(rc);
-}
-
-SXT_FLATTEN ncclResult_t sxt_net_test(void *request, int *done, int *sizes)
-{
-	if (!sxt_test_done(request, sizes, false))
-		return test_waiting(request, done, sizes);
-	*done = 1;
 	return ncclSuccess;
 }

@@ -13,10 +13,20 @@
 #include <cpuid.h>
 #endif
 
-/* Reading two clocks takes some 50 ns, so this is good for 100 ppm; buckets are 26 % wide. */
+/* Reading two clocks takes some 50 ns, so this is good for 100 ppm; buckets are 25 % wide. */
 #define CALIBRATION_NS (SXT_NS_PER_MS / 2)
 
 uint32_t sxt_tele_clock_kind = SXT_TELE_CLOCK_MONOTONIC;
+
+float sxt_tele_ns_per_tick = 1;
+uint8_t sxt_tele_latency_buckets[1u << (32 - SXT_TELE_FLOAT_SHIFT)];
+
+/* Digits 1 for no byte, 2 for one, 2 + 2 i for the first size of bucket i. */
+const uint8_t sxt_tele_size_buckets[64] = {
+	0,  1,  1,  1,  1,  2,  2,  3,  3,  4,  4,  5,  5,  6,  6,  7,  7,  8,  8,  9,  9,  10,
+	10, 11, 11, 12, 12, 13, 13, 14, 14, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,
+	15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15, 15,
+};
 
 static uint64_t first_rate = SXT_NS_PER_SEC;
 
@@ -91,8 +101,24 @@ static uint64_t measure_rate(void)
 	return rate_between(ticks - begin_ticks, now_ns - begin_ns);
 }
 
+/* Entry i is for floats from 2^(i / 16 - 127) (1 + i % 16 / 16) on; of the upper half, below 0. */
+static void fill_latency_buckets(void)
+{
+	const uint32_t first = (127 + 10) * 16; /* 1,024 ns */
+
+	for (uint32_t i = first; i < SXT_ARRAY_LEN(sxt_tele_latency_buckets) / 2; i++) {
+		uint32_t sixteenths = (i - first) % 16;
+		uint32_t bucket = (i - first) / 16 * 3 + (sixteenths >= 4) + (sixteenths >= 9);
+
+		sxt_tele_latency_buckets[i] =
+			(uint8_t)(bucket < SXT_TELE_LATENCY_BUCKETS ? bucket
+								    : SXT_TELE_LATENCY_BUCKETS - 1);
+	}
+}
+
 static void choose(void)
 {
+	fill_latency_buckets();
 	if (!counter_is_steady())
 		return;
 	sxt_tele_clock_kind = SXT_TELE_CLOCK_HERE;
@@ -101,6 +127,7 @@ static void choose(void)
 #endif
 	if (sxt_tele_clock_kind == SXT_TELE_CLOCK_TSC || first_rate == 0)
 		first_rate = measure_rate();
+	sxt_tele_ns_per_tick = (float)((double)SXT_NS_PER_SEC / (double)first_rate);
 }
 
 void sxt_tele_clock_start(struct sxt_tele_moment *out)

@@ -11,6 +11,7 @@
 #include "telemetry/segment.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #if defined(__x86_64__)
 #include <x86intrin.h>
@@ -30,12 +31,19 @@
 #endif
 #endif
 
-/* 2^(63 + 1/3) and 2^(63 + 2/3), rounded up. */
-#define SXT_TELE_ONE_THIRD  0xa14517cc6b945712ull
-#define SXT_TELE_TWO_THIRDS 0xcb2ff529eb71e416ull
-
 /* enum sxt_tele_clock; changes once, when the first segment is made. */
 extern uint32_t sxt_tele_clock_kind;
+
+/*
+ * Of the same clock. Sign, exponent and the first four bits of the fraction of a number of ns as a
+ * float select its bucket: they are all that the buckets' boundaries differ in.
+ */
+#define SXT_TELE_FLOAT_SHIFT 19
+extern float sxt_tele_ns_per_tick;
+extern uint8_t sxt_tele_latency_buckets[1u << (32 - SXT_TELE_FLOAT_SHIFT)];
+
+/* The bucket of each number of binary digits that bytes + bytes + 1 can have. */
+extern const uint8_t sxt_tele_size_buckets[64];
 
 /* The processor's counter, on a machine that has the one of SXT_TELE_CLOCK_HERE. */
 static SXT_INLINE uint64_t sxt_tele_clock_counter(void)
@@ -60,31 +68,27 @@ static SXT_INLINE uint64_t sxt_tele_ticks(void)
 	return sxt_sys_host.now_ns();
 }
 
-/* A difference of ticks as ns, by the factor of sxt_tele_ticks_mult(). */
-static SXT_INLINE uint64_t sxt_tele_ticks_ns(uint64_t ticks, uint64_t mult)
+/* The bucket of a latency. One below 0, of two processors' counters, is in the first. */
+static SXT_INLINE uint32_t sxt_tele_latency_bucket(float ns)
 {
-	return (uint64_t)(((unsigned __int128)ticks * mult) >> 32);
+	uint32_t bits;
+
+	memcpy(&bits, &ns, sizeof(bits));
+	return sxt_tele_latency_buckets[bits >> SXT_TELE_FLOAT_SHIFT];
 }
 
-/* floor(3 log2(ns)) - 30, within 0 and the last bucket; exact at every boundary. */
-static SXT_INLINE uint32_t sxt_tele_latency_bucket(uint64_t ns)
+/* The same of a difference of ticks, to the 24 bits of a float. */
+static SXT_INLINE uint32_t sxt_tele_ticks_bucket(uint64_t ticks)
 {
-	uint64_t least = ns < 1024 ? 1024 : ns;
-	uint32_t zeros = (uint32_t)__builtin_clzll(least);
-	uint64_t top = least << zeros; /* least / 2^floor(log2(least)), in units of 2^-63 */
-	uint32_t bucket =
-		3 * (63 - zeros) - 30 + (top >= SXT_TELE_ONE_THIRD) + (top >= SXT_TELE_TWO_THIRDS);
-
-	return bucket < SXT_TELE_LATENCY_BUCKETS ? bucket : SXT_TELE_LATENCY_BUCKETS - 1;
+	return sxt_tele_latency_bucket((float)(int64_t)ticks * sxt_tele_ns_per_tick);
 }
 
-/* 0 for 0 bytes, else floor(log4(bytes)), within 1 and the last bucket. */
+/* Of a message's size, below 2^63. */
 static SXT_INLINE uint32_t sxt_tele_size_bucket(uint64_t bytes)
 {
-	uint32_t bucket = (63 - (uint32_t)__builtin_clzll(bytes | 4)) / 2;
+	uint32_t digits = 63u ^ (uint32_t)__builtin_clzll(bytes + bytes + 1);
 
-	bucket = bucket < SXT_TELE_SIZE_BUCKETS ? bucket : SXT_TELE_SIZE_BUCKETS - 1;
-	return bytes == 0 ? 0 : bucket;
+	return sxt_tele_size_buckets[digits];
 }
 
 /*

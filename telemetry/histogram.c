@@ -6,15 +6,13 @@
 
 uint64_t sxt_tele_latency_floor_ns(uint32_t i)
 {
-	static const uint64_t tops[] = {1ull << 63, SXT_TELE_ONE_THIRD, SXT_TELE_TWO_THIRDS};
-	uint64_t whole;
+	static const uint64_t sixteenths[] = {16, 20, 25};
 
 	if (i == 0)
 		return 0;
 	if (i >= SXT_TELE_LATENCY_BUCKETS)
 		i = SXT_TELE_LATENCY_BUCKETS - 1;
-	whole = tops[i % 3] >> (63 - (10 + i / 3));
-	return i % 3 == 0 ? whole : whole + 1; /* the first whole ns of what begins at none */
+	return sixteenths[i % 3] << (10 + i / 3 - 4);
 }
 
 uint64_t sxt_tele_size_floor(uint32_t i)

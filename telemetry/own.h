@@ -35,7 +35,6 @@ struct sxt_tele {
 	bool is_child; /* a fork's: the mapping is its own memory and the file its parent's */
 	char path[PATH_MAX];
 	struct sxt_tele_moment made;
-	uint64_t mult;
 	uint32_t conns_cap;
 	uint32_t paths_cap;
 

@@ -151,8 +151,8 @@ enum sxt_tele_direction {
 };
 
 /*
- * Latencies: bucket i begins at 2^(10 + i/3) ns, 26 % further each, but the first at 0; the last
- * one begins at about 13.7 s and is open.
+ * Latencies: bucket i begins at 2^(10 + i / 3) ns, rounded down, times 1, 5/4 or 25/16 for i % 3 of
+ * 0, 1, 2; but the first at 0. The last one begins at about 13.4 s and is open.
  */
 #define SXT_TELE_LATENCY_BUCKETS 72
 /* Sizes: bucket 0 is 0 bytes, bucket i begins at 4^i bytes, but the first at 1; the last is open.
@@ -178,7 +178,7 @@ struct sxt_tele_counters {
 	uint64_t not_now;  /* answers to a caller that has to come again */
 	uint64_t waiting;  /* ticks of the first such answer since the last acceptance, else 0 */
 	uint64_t last_start;
-	uint64_t last_done;
+	uint64_t last_done; /* before the first: of the connection's beginning */
 	uint32_t latency[SXT_TELE_WAITS][SXT_TELE_LATENCY_BUCKETS];
 	uint32_t sizes[SXT_TELE_SIZE_BUCKETS]; /* of sent messages, of done receives */
 	uint32_t tag;                          /* of the last: the sender's rank as NCCL gives it */

@@ -132,8 +132,6 @@ static void fill_header(struct sxt_tele *tele, const char *release)
 	struct sxt_tele_header *header = tele->header;
 
 	sxt_tele_clock_start(&tele->made);
-	tele->mult =
-		(uint64_t)(((unsigned __int128)SXT_NS_PER_SEC << 32) / tele->made.ticks_per_sec);
 	header->version = SXT_TELE_VERSION;
 	header->bytes_of_header = sizeof(*header);
 	header->bytes = lay_out(tele->conns_cap, header->sections);
@@ -265,11 +263,6 @@ void sxt_tele_note_abi(struct sxt_tele *tele, int abi)
 {
 	if (tele != NULL)
 		sxt_tele_set32(&tele->header->abi, (uint32_t)abi);
-}
-
-uint64_t sxt_tele_ticks_mult(const struct sxt_tele *tele)
-{
-	return tele != NULL ? tele->mult : 0;
 }
 
 static void tell_port(struct sxt_tele *tele, uint32_t i, const struct sxt_tele_port *port)

@@ -60,12 +60,6 @@ void sxt_tele_retire(struct sxt_tele *tele);
 void sxt_tele_note_abi(struct sxt_tele *tele, int abi);
 
 /**
- * sxt_tele_ticks_mult() - what turns ticks into ns for the histograms: ns = ticks * mult >> 32.
- * @tele: the segment. Return: the factor.
- */
-uint64_t sxt_tele_ticks_mult(const struct sxt_tele *tele);
-
-/**
  * sxt_tele_port_set() - write a port's record.
  * @tele: the segment. @i: its number, below the section's cap; others are ignored. @port: all but
  * sequence and reserved bytes. Thread: one at a time. An event is told when state changed.

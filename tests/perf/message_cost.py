@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """What a message costs in the plugin, held against its bars.
 
-usage: message_cost.py counted|timed DRIVER PLUGIN VERBS [--keep FOLDER]
+usage: message_cost.py counted|timed|telemetry DRIVER PLUGIN VERBS [--keep FOLDER]
 
 counted: instructions and cache lines by callgrind, verbs calls and memory by the driver itself.
 timed: CPU time beside a bare loop over the same verbs.
+telemetry: instructions with telemetry on, and what of them is its own; message rates with and
+without it. The other two have it off.
 
 Instructions are those of the plugin's object and the C library's, both ends of a connection
 together, without the verbs library and the driver, after warming up. Lines are misses of a fixed
@@ -12,6 +14,7 @@ first-level cache of 32 KiB, 8 ways, 64 bytes a line, for a message that empties
 """
 import argparse
 import collections
+import contextlib
 import glob
 import os
 import re
@@ -57,13 +60,28 @@ TIMED = (
     row("256 connections", "round_robin_256", "ratio", 13.2, 3.0),
 )
 
+# What telemetry may add to a message on each side, and what all of an 8-byte message may come to.
+SIDE_BAR = 60
+WHOLE_BAR = 600
+# Scenarios of messages: what, name, bar of the whole message.
+MEASURED = (
+    ("8 B, one at a time", "small", WHOLE_BAR),
+    ("the same, 31 older requests busy", "busy31", WHOLE_BAR),
+    ("8 B, 2 merged ports", "ports2", None),
+    ("8 B, 4 merged ports", "ports4", None),
+    ("8 B, 8 outstanding", "window8", WHOLE_BAR),
+    ("grouped receive of 8 x 4 KiB, each", "grouped8", None),
+    ("8 B into an optional receive", "optional", None),
+    ("512 KiB", "large", None),
+)
 
-def run(command, verbs):
+
+def run(command, verbs, telemetry=False):
     """What the driver printed: {scenario: {key: number}}."""
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith(("NCCL_", "SEXTANT_"))}
     environment.update(NCCL_IBVERBS_LIB=os.path.abspath(verbs), NCCL_SOCKET_IFNAME="lo",
-                       SEXTANT_TELEMETRY="0")
+                       SEXTANT_TELEMETRY="1" if telemetry else "0")
     done = subprocess.run(command, env=environment, text=True, check=False,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if done.returncode != 0:
@@ -106,10 +124,11 @@ def read_dump(path, names):
     return scenario, costs
 
 
-def count(driver, plugin, verbs, folder):
+def count(driver, plugin, verbs, folder, telemetry=False):
     """The driver's figures with callgrind's beside them."""
     figures = run(["valgrind", "-q", "--tool=callgrind", *CACHES,
-                   f"--callgrind-out-file={folder}/out", driver, plugin, "counted"], verbs)
+                   f"--callgrind-out-file={folder}/out", driver, plugin, "counted"], verbs,
+                  telemetry)
     names = {}
     counted = (os.path.realpath(plugin), "libc.so.6")
     parts = sorted(glob.glob(f"{folder}/out.*"), key=lambda path: int(path.rsplit(".", 1)[1]))
@@ -160,6 +179,51 @@ def judge(rows, figures):
     return good
 
 
+def judge_telemetry(off, on):
+    """Print the table of instructions. Return: whether all that is asked holds."""
+    good = True
+    print(f"{'instructions by message, both ends':36} {'off':>9} {'on':>9} {'bar':>9} "
+          f"{'a side':>9} {'bar':>9}")
+    for what, name, bar in MEASURED:
+        without, whole = off[name]["Ir"], on[name]["Ir"]
+        side = (whole - without) / 2
+        missed = side > SIDE_BAR or (bar is not None and whole > bar)
+        good = good and not missed
+        print(f"{what:36} {text_of(without):>9} {text_of(whole):>9} {text_of(bar):>9} "
+              f"{side:>9.1f} {SIDE_BAR:>9} {'MISSED' if missed else ''}".rstrip())
+    for what, name in (("test of a receive not done", "recv_not_done"),
+                       ("test of a send not done", "send_not_done"),
+                       ("isend without a receive", "no_credit"),
+                       ("connecting, both ends", "connect")):
+        print(f"{what:36} {text_of(off[name]['Ir']):>9} {text_of(on[name]['Ir']):>9}")
+    return good
+
+
+def tell_rates(driver, plugin, verbs):
+    """Print how many messages a second a thread that drives both ends moves."""
+    best = collections.defaultdict(lambda: {False: 0, True: 0})
+    for telemetry in (False, True) * 2:
+        for name, values in run([driver, plugin, "timed"], verbs, telemetry).items():
+            rate = 1e3 / values["plugin_ns"]
+            best[name][telemetry] = max(best[name][telemetry], rate)
+    print(f"\n{'million messages a second':36} {'off':>9} {'on':>9}")
+    for entry in TIMED:
+        rates = best[entry.scenario]
+        print(f"{entry.what:36} {rates[False]:>9.2f} {rates[True]:>9.2f}")
+
+
+def telemetry_cost(args, folder):
+    """Both ways, in a folder each. Return: whether the bars hold."""
+    figures = []
+    for telemetry in (False, True):
+        own = os.path.join(folder, "on" if telemetry else "off")
+        os.makedirs(own, exist_ok=True)
+        figures.append(count(args.driver, args.plugin, args.verbs, own, telemetry))
+    good = judge_telemetry(*figures)
+    tell_rates(args.driver, args.plugin, args.verbs)
+    return good
+
+
 def timed(driver, plugin, verbs):
     """Noise passes, slowness stays: the best of several attempts."""
     best = {}
@@ -175,19 +239,20 @@ def timed(driver, plugin, verbs):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=("counted", "timed"))
+    parser.add_argument("part", choices=("counted", "timed", "telemetry"))
     parser.add_argument("driver")
     parser.add_argument("plugin")
     parser.add_argument("verbs")
     parser.add_argument("--keep", help="folder for callgrind's files")
     args = parser.parse_args()
-    if args.part == "timed":
-        good = judge(TIMED, timed(args.driver, args.plugin, args.verbs))
-    elif args.keep is not None:
-        os.makedirs(args.keep, exist_ok=True)
-        good = judge(COUNTED, count(args.driver, args.plugin, args.verbs, args.keep))
-    else:
-        with tempfile.TemporaryDirectory() as folder:
+    with contextlib.ExitStack() as stack:
+        folder = args.keep or stack.enter_context(tempfile.TemporaryDirectory())
+        os.makedirs(folder, exist_ok=True)
+        if args.part == "timed":
+            good = judge(TIMED, timed(args.driver, args.plugin, args.verbs))
+        elif args.part == "telemetry":
+            good = telemetry_cost(args, folder)
+        else:
             good = judge(COUNTED, count(args.driver, args.plugin, args.verbs, folder))
     return 0 if good else 1
 

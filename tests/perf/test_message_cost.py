@@ -64,5 +64,22 @@ class Judge(unittest.TestCase):
         self.assertTrue(self.judge(1000))
 
 
+class JudgeTelemetry(unittest.TestCase):
+    def judge(self, off, on):
+        names = [name for _, name, _ in message_cost.MEASURED]
+        names += ["recv_not_done", "send_not_done", "no_credit", "connect"]
+        figures = [{name: {"Ir": value} for name in names} for value in (off, on)]
+        return message_cost.judge_telemetry(*figures)
+
+    def test_at_the_bars(self):
+        self.assertTrue(self.judge(480, 600))
+
+    def test_over_the_bar_of_a_side(self):
+        self.assertFalse(self.judge(400, 521))
+
+    def test_over_the_bar_of_a_message(self):
+        self.assertFalse(self.judge(590, 601))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -34,9 +34,9 @@ LOCKED = []  # files whose writer seems to live as long as we do
 
 
 def latency_bucket(ns):
-    """The bucket that holds a latency: bucket i begins at 2^(10 + i/3) ns."""
+    """The bucket that holds a latency, as segment.h has them."""
     bucket = 0
-    while bucket < 71 and ns >= 2 ** (10 + (bucket + 1) / 3):
+    while bucket < 71 and ns >= 64 * (16, 20, 25)[(bucket + 1) % 3] << (bucket + 1) // 3:
         bucket += 1
     return bucket
 

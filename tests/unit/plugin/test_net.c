@@ -28,10 +28,9 @@ static struct {
 	int cnt;
 	bool optional;
 	int closed_cnt;
-	bool measures;
+	enum sxt_measuring measuring;
 	int measured_cnt;
 	int not_now_cnt;
-	uint64_t measured_bytes;
 	int tested_measured; /* tests that were to be measured */
 	uint32_t looks_cnt;  /* which of its answers sxt_send_look() gives next */
 	int merged[SXT_NIC_DEVS_MAX];
@@ -68,33 +67,36 @@ int sxt_ib_get(struct sxt_ib **out)
 	return 0;
 }
 
-bool sxt_ib_measures(const struct sxt_ib *ib)
+enum sxt_measuring sxt_ib_measuring(const struct sxt_ib *ib)
 {
 	(void)ib;
-	return fake.measures;
+	return fake.measuring;
 }
 
 void sxt_measure_sent(struct sxt_conn *conn, const struct sxt_request *request, uint32_t tag,
-		      uint64_t bytes)
+		      enum sxt_measuring how)
 {
-	(void)conn;
-	(void)request;
-	(void)tag;
+	assert_ptr_equal(conn, an_object);
+	assert_ptr_equal(request, an_object);
+	assert_int_equal(tag, 0);
+	assert_int_equal(how, fake.measuring);
 	fake.measured_cnt++;
-	fake.measured_bytes += bytes;
 }
 
-void sxt_measure_not_now(struct sxt_conn *conn)
+void sxt_measure_not_now(struct sxt_conn *conn, enum sxt_measuring how)
 {
-	(void)conn;
+	assert_ptr_equal(conn, an_object);
+	assert_int_equal(how, fake.measuring);
 	fake.not_now_cnt++;
 }
 
-void sxt_measure_posted(struct sxt_conn *conn, const struct sxt_request *request, uint32_t tag)
+void sxt_measure_posted(struct sxt_conn *conn, const struct sxt_request *request, uint32_t tag,
+			enum sxt_measuring how)
 {
-	(void)conn;
-	(void)request;
-	(void)tag;
+	assert_ptr_equal(conn, an_object);
+	assert_ptr_equal(request, an_object);
+	assert_int_equal(tag, 0);
+	assert_int_equal(how, fake.measuring);
 	fake.measured_cnt++;
 }
 
@@ -269,12 +271,6 @@ int sxt_send_plain(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t t
 	return sxt_send_any(conn, data, bytes, tag, mr, out);
 }
 
-int sxt_send_otherwise(struct sxt_conn *conn, void *data, uint64_t bytes, uint32_t tag,
-		       struct sxt_mr *mr, struct sxt_request **out)
-{
-	return sxt_send_any(conn, data, bytes, tag, mr, out);
-}
-
 bool sxt_send_open(struct sxt_conn *conn)
 {
 	(void)conn;
@@ -317,17 +313,18 @@ int sxt_recv(struct sxt_conn *conn, const struct sxt_recv_spec *spec, struct sxt
 	return 0;
 }
 
-bool sxt_test_done(struct sxt_request *request, int *sizes, bool measured)
+bool sxt_test_done(struct sxt_request *request, int *sizes, enum sxt_measuring how)
 {
 	(void)request;
 	(void)sizes;
-	(void)measured;
+	assert_int_equal(how, fake.measuring);
 	return false;
 }
 
-int sxt_test_waiting(struct sxt_request *request, bool *done_out, int *sizes, bool measured)
+int sxt_test_waiting(struct sxt_request *request, bool *done_out, int *sizes,
+		     enum sxt_measuring how)
 {
-	fake.tested_measured += measured;
+	fake.tested_measured += how != SXT_MEASURE_NOT && how == fake.measuring;
 	(void)request;
 	if (fake.rc != 0)
 		return fake.rc;
@@ -784,18 +781,17 @@ static void members_called_unchecked_are_there(void **state)
 }
 
 /* Each version's calls write down what they did, once its init saw that telemetry is on. */
-#define MEASURED(number, init_args, isend_call, irecv_call)                                      \
+#define MEASURED(how, number, init_args, isend_call, irecv_call)                                 \
 	do {                                                                                     \
 		void *request = NULL;                                                            \
 		int done = 0;                                                                    \
                                                                                                  \
 		memset(&fake, 0, sizeof(fake));                                                  \
-		fake.measures = true;                                                            \
+		fake.measuring = how;                                                            \
 		assert_int_equal(ncclNetPlugin_v##number.init init_args, ncclSuccess);           \
 		for (int round = 0; round < 8; round++)                                          \
 			assert_int_equal(ncclNetPlugin_v##number.isend isend_call, ncclSuccess); \
 		assert_int_equal(fake.measured_cnt, 8);                                          \
-		assert_int_equal(fake.measured_bytes, 8 * 8);                                    \
 		request = NULL;                                                                  \
 		assert_int_equal(ncclNetPlugin_v##number.irecv irecv_call, ncclSuccess);         \
 		assert_int_equal(fake.measured_cnt, 9);                                          \
@@ -814,7 +810,7 @@ static void members_called_unchecked_are_there(void **state)
 		assert_int_equal(fake.measured_cnt, 9);                                          \
 	} while (0)
 
-static void every_version_measures_while_telemetry_is_on(void **state)
+static void every_version_measures(enum sxt_measuring how)
 {
 	void *ctx = NULL;
 	void *data[1] = {an_object};
@@ -823,22 +819,46 @@ static void every_version_measures_while_telemetry_is_on(void **state)
 	int tags[1] = {0};
 	void *mhandles[1] = {an_object};
 
-	(void)state;
 #define INT_ISEND  (an_object, data, 8, 0, an_object, &request)
 #define INT_IRECV  (an_object, 1, data, int_sizes, tags, mhandles, &request)
 #define SIZE_IRECV (an_object, 1, data, sizes, tags, mhandles, &request)
 #define PROF_ISEND (an_object, data, 8, 0, an_object, NULL, &request)
 #define PROF_IRECV (an_object, 1, data, sizes, tags, mhandles, NULL, &request)
 #define INIT_CTX   (&ctx, 1, NULL, quiet_logger, NULL)
-	MEASURED(6, (quiet_logger), INT_ISEND, INT_IRECV);
-	MEASURED(7, (quiet_logger), INT_ISEND, INT_IRECV);
-	MEASURED(8, (quiet_logger), INT_ISEND, INT_IRECV);
-	MEASURED(9, (quiet_logger), INT_ISEND, SIZE_IRECV);
-	MEASURED(10, (quiet_logger, NULL), PROF_ISEND, PROF_IRECV);
-	MEASURED(11, INIT_CTX, PROF_ISEND, PROF_IRECV);
+	MEASURED(how, 6, (quiet_logger), INT_ISEND, INT_IRECV);
+	MEASURED(how, 7, (quiet_logger), INT_ISEND, INT_IRECV);
+	MEASURED(how, 8, (quiet_logger), INT_ISEND, INT_IRECV);
+	MEASURED(how, 9, (quiet_logger), INT_ISEND, SIZE_IRECV);
+	MEASURED(how, 10, (quiet_logger, NULL), PROF_ISEND, PROF_IRECV);
+	MEASURED(how, 11, INIT_CTX, PROF_ISEND, PROF_IRECV);
 	assert_int_equal(ncclNetPlugin_v11.finalize(ctx), ncclSuccess);
-	MEASURED(12, INIT_CTX, PROF_ISEND, PROF_IRECV);
+	MEASURED(how, 12, INIT_CTX, PROF_ISEND, PROF_IRECV);
 	assert_int_equal(ncclNetPlugin_v12.finalize(ctx), ncclSuccess);
+}
+
+static void every_version_measures_by_the_clock_there_is(void **state)
+{
+	(void)state;
+	every_version_measures(SXT_MEASURE_BY_COUNTER);
+	every_version_measures(SXT_MEASURE_BY_CLOCK);
+	every_version_measures(SXT_MEASURE_BY_COUNTER);
+}
+
+/* Of connections that were made without it nothing can be counted. */
+static void a_later_init_without_telemetry_measures_no_more(void **state)
+{
+	void *request = NULL;
+	int done = 0;
+
+	(void)state;
+	fake.measuring = SXT_MEASURE_BY_COUNTER;
+	assert_int_equal(ncclNetPlugin_v8.init(quiet_logger), ncclSuccess);
+	fake.measuring = SXT_MEASURE_NOT;
+	assert_int_equal(ncclNetPlugin_v8.init(quiet_logger), ncclSuccess);
+	assert_int_equal(ncclNetPlugin_v8.isend(an_object, NULL, 8, 0, an_object, &request),
+			 ncclSuccess);
+	assert_int_equal(ncclNetPlugin_v8.test(an_object, &done, NULL), ncclSuccess);
+	assert_int_equal(fake.measured_cnt + fake.tested_measured, 0);
 }
 
 int main(void)
@@ -864,7 +884,8 @@ int main(void)
 		cmocka_unit_test_setup(v10_hands_on_the_communicators_traffic_class, reset_fake),
 		cmocka_unit_test_setup(closing_and_flushing_always_succeed, reset_fake),
 		cmocka_unit_test_setup(members_called_unchecked_are_there, reset_fake),
-		cmocka_unit_test_setup(every_version_measures_while_telemetry_is_on, reset_fake),
+		cmocka_unit_test_setup(every_version_measures_by_the_clock_there_is, reset_fake),
+		cmocka_unit_test_setup(a_later_init_without_telemetry_measures_no_more, reset_fake),
 	};
 
 	return cmocka_run_group_tests_name("net", tests, NULL, NULL);
