@@ -7,6 +7,7 @@
 #include "ib/data.h"
 #include "ib/measure.h"
 #include "ib/process.h"
+#include "ib/watcher.h"
 #include "telemetry/clock.h"
 
 #include <errno.h>
@@ -111,6 +112,8 @@ static void record_open(struct sxt_conn *conn, struct sxt_measure *measure)
 		measure->counters->latency[conn->kind == SXT_CONN_SEND ? SXT_TELE_WAIT_WIRE
 								       : SXT_TELE_WAIT_PEER];
 	sxt_tele_set64(&measure->counters->last_done, sxt_tele_ticks());
+	if (measure->handle.conn == UINT32_MAX)
+		sxt_watcher_wake(conn->ctx->ib->watcher); /* which adds it to its link */
 }
 
 int sxt_tell_conn_making(struct sxt_conn *conn)

@@ -10,6 +10,7 @@
 #include "ib/port.h"
 #include "ib/process.h"
 #include "ib/side.h"
+#include "telemetry/write.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -257,9 +258,12 @@ static void on_event(struct sxt_watcher *watcher, const struct epoll_event *even
 static int wait_ms(const struct sxt_watcher *watcher, int max_wait_ms)
 {
 	uint64_t next_ns = sxt_sides_next_ns(watcher);
+	uint64_t shared_ns = sxt_tele_shared_due_ns(watcher->ib->tele);
 	uint64_t now_ns = watcher->ib->sys->now_ns();
 	uint64_t ms;
 
+	if (shared_ns < next_ns)
+		next_ns = shared_ns;
 	if (next_ns == UINT64_MAX)
 		return max_wait_ms;
 	ms = next_ns <= now_ns ? 0 : (next_ns - now_ns + SXT_NS_PER_MS - 1) / SXT_NS_PER_MS;
@@ -271,6 +275,7 @@ static int wait_ms(const struct sxt_watcher *watcher, int max_wait_ms)
 void sxt_watcher_step(struct sxt_watcher *watcher, int max_wait_ms)
 {
 	struct epoll_event events[EVENTS_MAX];
+	uint64_t now_ns;
 	int cnt;
 
 	pthread_mutex_lock(&watcher->lock);
@@ -282,6 +287,8 @@ void sxt_watcher_step(struct sxt_watcher *watcher, int max_wait_ms)
 	pthread_mutex_lock(&watcher->lock);
 	for (int i = 0; i < cnt; i++)
 		on_event(watcher, &events[i]);
-	sxt_sides_run_timers(watcher, watcher->ib->sys->now_ns());
+	now_ns = watcher->ib->sys->now_ns();
+	sxt_sides_run_timers(watcher, now_ns);
+	sxt_tele_add_shared(watcher->ib->tele, now_ns);
 	pthread_mutex_unlock(&watcher->lock);
 }

@@ -41,11 +41,26 @@ static uint32_t link_get(struct sxt_tele *tele, const char *nic, const char *pee
 	return i;
 }
 
-/* What a connection moved stays in its link's sum when its counters are cleared or freed. */
-static void fold(struct sxt_tele_link *link, const struct sxt_tele_counters *counters)
+/* How often the links get what connections without a record moved. */
+#define LONES_NS SXT_NS_PER_SEC
+
+static void add_more(uint64_t *sum, const uint64_t *counter, uint64_t *told)
 {
-	__atomic_fetch_add(&link->messages, counters->messages, __ATOMIC_RELAXED);
-	__atomic_fetch_add(&link->bytes, counters->bytes, __ATOMIC_RELAXED);
+	uint64_t now = __atomic_load_n(counter, __ATOMIC_RELAXED);
+
+	__atomic_fetch_add(sum, now - *told, __ATOMIC_RELAXED);
+	*told = now;
+}
+
+/* What a connection moved since it was told last goes into its link's sum. */
+static void fold(struct sxt_tele *tele, uint32_t link, uint32_t direction,
+		 const struct sxt_tele_counters *counters, struct sxt_tele_flow *told)
+{
+	struct sxt_tele_flow *flow = &tele->links[link].flows[direction == SXT_TELE_RECEIVES];
+
+	add_more(&flow->messages, &counters->messages, &told->messages);
+	add_more(&flow->bytes, &counters->bytes, &told->bytes);
+	add_more(&flow->not_now, &counters->not_now, &told->not_now);
 }
 
 static void paths_free(struct sxt_tele *tele, const struct sxt_tele_conn *conn)
@@ -110,6 +125,8 @@ static void paths_write(struct sxt_tele *tele, const struct sxt_tele_conn_facts 
 static uint32_t record_take(struct sxt_tele *tele)
 {
 	uint32_t i = tele->ended_first;
+	struct sxt_tele_flow told = {0};
+	const struct sxt_tele_conn *conn;
 
 	if (tele->conns_cnt < tele->conns_cap)
 		return tele->conns_cnt++;
@@ -118,8 +135,9 @@ static uint32_t record_take(struct sxt_tele *tele)
 	tele->ended_first = tele->ended_next[i];
 	if (tele->ended_first == SXT_TELE_NONE)
 		tele->ended_last = SXT_TELE_NONE;
-	fold(&tele->links[tele->conns[i].link], &tele->conns[i].counters);
-	paths_free(tele, &tele->conns[i]);
+	conn = &tele->conns[i];
+	fold(tele, conn->link, conn->direction, &conn->counters, &told);
+	paths_free(tele, conn);
 	return i;
 }
 
@@ -157,9 +175,9 @@ static void record_open(struct sxt_tele *tele, const struct sxt_tele_conn_facts 
 	sxt_tele_note_used(tele, SXT_TELE_CONNS, i + 1);
 }
 
-/* Counters that nobody sees before they are folded into the link. */
+/* Counters that are seen in their link only. */
 static struct sxt_tele_counters *lone_open(struct sxt_tele *tele,
-					   const struct sxt_tele_conn_facts *facts)
+					   const struct sxt_tele_conn_facts *facts, uint32_t link)
 {
 	struct sxt_tele_lone *lone = NULL;
 
@@ -167,8 +185,48 @@ static struct sxt_tele_counters *lone_open(struct sxt_tele *tele,
 	if (posix_memalign((void **)&lone, SXT_CACHELINE, sizeof(*lone)) != 0)
 		return &tele->spare.counters;
 	memset(lone, 0, sizeof(*lone));
+	lone->link = link;
 	lone->direction = facts->direction;
+	__atomic_fetch_add(&tele->links[link].shared[facts->direction == SXT_TELE_RECEIVES], 1,
+			   __ATOMIC_RELAXED);
+	if (sxt_list_empty(&tele->lones))
+		tele->lones_due_ns = sxt_sys_host.now_ns() + LONES_NS;
+	sxt_list_append(&tele->lones, &lone->node);
 	return &lone->counters;
+}
+
+static void lone_fold(struct sxt_tele *tele, struct sxt_tele_lone *lone)
+{
+	fold(tele, lone->link, lone->direction, &lone->counters, &lone->told);
+}
+
+uint64_t sxt_tele_shared_due_ns(struct sxt_tele *tele)
+{
+	uint64_t due_ns = UINT64_MAX;
+
+	if (tele == NULL)
+		return due_ns;
+	pthread_mutex_lock(&tele->lock);
+	if (!sxt_list_empty(&tele->lones))
+		due_ns = tele->lones_due_ns;
+	pthread_mutex_unlock(&tele->lock);
+	return due_ns;
+}
+
+void sxt_tele_add_shared(struct sxt_tele *tele, uint64_t now_ns)
+{
+	struct sxt_list *node;
+	struct sxt_list *after;
+
+	if (tele == NULL)
+		return;
+	pthread_mutex_lock(&tele->lock);
+	if (now_ns >= tele->lones_due_ns) {
+		sxt_list_for_each (node, after, &tele->lones)
+			lone_fold(tele, SXT_LIST_ENTRY(node, struct sxt_tele_lone, node));
+		tele->lones_due_ns = now_ns + LONES_NS;
+	}
+	pthread_mutex_unlock(&tele->lock);
 }
 
 static struct sxt_tele_lone *lone_of(const struct sxt_tele_handle *handle)
@@ -204,7 +262,7 @@ void sxt_tele_conn_open(struct sxt_tele *tele, const struct sxt_tele_conn_facts 
 		if (conn->paths > 0)
 			handle.paths = &tele->paths[conn->path_first];
 	} else {
-		handle.counters = lone_open(tele, facts);
+		handle.counters = lone_open(tele, facts, handle.link);
 	}
 	__atomic_fetch_add(&tele->links[handle.link].conns, 1, __ATOMIC_RELAXED);
 	pthread_mutex_unlock(&tele->lock);
@@ -249,7 +307,10 @@ static bool lone_end(struct sxt_tele *tele, const struct sxt_tele_handle *handle
 
 	if (lone == &tele->spare)
 		return true;
-	fold(&tele->links[handle->link], &lone->counters);
+	lone_fold(tele, lone);
+	__atomic_fetch_sub(&tele->links[lone->link].shared[lone->direction == SXT_TELE_RECEIVES], 1,
+			   __ATOMIC_RELAXED);
+	sxt_list_remove(&lone->node);
 	free(lone);
 	return !has_failed;
 }

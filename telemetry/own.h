@@ -15,9 +15,12 @@
 
 #define SXT_TELE_NONE UINT32_MAX /* no record */
 
-/* Counters of a connection without a record; folded into its link at the end. */
+/* A connection without a record, whose counters are added to its link. */
 struct sxt_tele_lone {
 	struct sxt_tele_counters counters;
+	struct sxt_list node;
+	struct sxt_tele_flow told; /* of the counters what the link has */
+	uint32_t link;
 	uint32_t direction;
 	bool has_failed;
 };
@@ -43,8 +46,10 @@ struct sxt_tele {
 	uint32_t conns_cnt;   /* records used at least once; the next ones are free */
 	uint32_t ended_first; /* of those that ended, oldest first */
 	uint32_t ended_last;
-	uint32_t *ended_next;       /* by record */
-	uint8_t *path_is_used;      /* by record */
+	uint32_t *ended_next;  /* by record */
+	uint8_t *path_is_used; /* by record */
+	struct sxt_list lones;
+	uint64_t lones_due_ns;      /* when they are added to their links next */
 	struct sxt_tele_lone spare; /* what nobody reads, for when memory is out */
 };
 

@@ -121,21 +121,29 @@ struct sxt_tele_port {
 	uint8_t reserved[40];
 };
 
+/* What moved one way; as in struct sxt_tele_counters. */
+struct sxt_tele_flow {
+	uint64_t messages;
+	uint64_t bytes;
+	uint64_t not_now;
+};
+
 /*
- * All connections of one local NIC with one peer process. Counters are of those connections that
- * have no record of their own, and of records that were given to another connection.
- * Writers: text the service thread or watcher; counters whoever folds a record in, atomically.
+ * All connections of one local NIC with one peer process. Flows are of those connections that
+ * have no record of their own, added about every second, and of records that were given to another
+ * connection. Index 0 is SXT_TELE_SENDS, 1 SXT_TELE_RECEIVES.
+ * Writers: text the service thread or watcher; the rest whoever opens, ends or adds, atomically.
  */
 struct sxt_tele_link {
 	uint32_t sequence;
 	uint32_t is_used;
-	char nic[64];   /* "mlx5_0+mlx5_1" */
-	char peer[96];  /* "host:pid" */
-	uint32_t conns; /* alive; atomically */
+	char nic[64];       /* "mlx5_0+mlx5_1" */
+	char peer[96];      /* "host:pid" */
+	uint32_t conns;     /* alive */
+	uint32_t shared[2]; /* of them those without a record */
 	uint32_t reserved0;
-	uint64_t messages;
-	uint64_t bytes;
-	uint8_t reserved[64];
+	struct sxt_tele_flow flows[2];
+	uint8_t reserved[24];
 };
 
 enum sxt_tele_conn_state {

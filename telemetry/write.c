@@ -194,6 +194,7 @@ static struct sxt_tele *new_parts(uint32_t conns_cap)
 	tele->ended_first = SXT_TELE_NONE;
 	tele->ended_last = SXT_TELE_NONE;
 	sxt_list_init(&tele->node);
+	sxt_list_init(&tele->lones);
 	pthread_mutex_init(&tele->lock, NULL);
 	tele->ended_next = calloc((size_t)conns_cap + 1, sizeof(*tele->ended_next));
 	tele->path_is_used = calloc((size_t)tele->paths_cap + 1, 1);

@@ -110,6 +110,18 @@ void sxt_tele_conn_fail(struct sxt_tele *tele, const struct sxt_tele_handle *han
 void sxt_tele_conn_end(struct sxt_tele *tele, const struct sxt_tele_handle *handle);
 
 /**
+ * sxt_tele_shared_due_ns() - when sxt_tele_add_shared() has something to do.
+ * @tele: the segment. Thread: any, takes a lock. Return: on sxt_sys's clock, UINT64_MAX never.
+ */
+uint64_t sxt_tele_shared_due_ns(struct sxt_tele *tele);
+
+/**
+ * sxt_tele_add_shared() - what connections without a record moved becomes seen in their links.
+ * @tele: the segment. @now_ns: does nothing before it is due. Thread: any, takes a lock.
+ */
+void sxt_tele_add_shared(struct sxt_tele *tele, uint64_t now_ns);
+
+/**
  * sxt_tele_event() - append to the ring of events.
  * @tele: the segment. @kind: what. @subject: index of the record it is about, UINT32_MAX none.
  * @text: cut where it is too long. Thread: any, never waits.

@@ -19,7 +19,7 @@ static const struct {
 	  "Ends of connections that the process opened."},
 	 offsetof(struct sxt_export_totals, opened)},
 	{{SXT_METRIC_COUNTER, "sextant_process_connections_without_record", NULL,
-	  "Of them, those that share a record with others: told as of both directions."},
+	  "Of them, those without a record of their own: only what they move is known."},
 	 offsetof(struct sxt_export_totals, shared)},
 	{{SXT_METRIC_COUNTER, "sextant_process_warnings", NULL,
 	  "Warnings that the process logged."},
@@ -169,8 +169,6 @@ static void put_waits(struct sxt_page *page, const struct sxt_export_group *grou
 	char labels[SXT_EXPORT_LABELS_BYTES];
 	char sum[24];
 
-	if (group->direction == SXT_EXPORT_BOTH)
-		return;
 	for (uint32_t i = 0; i + 1 < SXT_EXPORT_LATENCIES; i++)
 		sxt_page_seconds(les[i],
 				 sxt_tele_latency_floor_ns((i + 1) * SXT_EXPORT_FINE_OF_COARSE));
@@ -188,11 +186,9 @@ static void put_sizes(struct sxt_page *page, const struct sxt_export_group *grou
 	char les[SXT_TELE_SIZE_BUCKETS][24];
 	char sum[24];
 
-	if (group->direction == SXT_EXPORT_BOTH)
-		return;
 	for (uint32_t i = 0; i + 1 < SXT_TELE_SIZE_BUCKETS; i++)
 		snprintf(les[i], sizeof(les[i]), "%" PRIu64 ".0", sxt_tele_size_floor(i + 1) - 1);
-	snprintf(sum, sizeof(sum), "%" PRIu64, group->bytes);
+	snprintf(sum, sizeof(sum), "%" PRIu64, group->sized_bytes);
 	sxt_page_histogram(page, group->labels, group->sizes, (const char(*)[24])les,
 			   SXT_TELE_SIZE_BUCKETS, sum);
 }

@@ -16,10 +16,6 @@
 #define SXT_EXPORT_LATENCIES      24  /* one per power of two: three of the segment's */
 #define SXT_EXPORT_FINE_OF_COARSE 3
 
-/* Beside the segment's two: of connections whose direction is not kept. */
-#define SXT_EXPORT_BOTH       0
-#define SXT_EXPORT_DIRECTIONS 3
-
 enum sxt_export_segment_state {
 	SXT_EXPORT_LIVE,
 	SXT_EXPORT_ENDED,
@@ -44,7 +40,7 @@ struct sxt_export_group {
 	struct sxt_export_totals *owner;
 	char nic[64];
 	char peer[96];
-	unsigned int direction;
+	unsigned int way; /* 0 send, 1 receive */
 	char labels[SXT_EXPORT_LABELS_BYTES];
 
 	/* These only grow. */
@@ -56,6 +52,7 @@ struct sxt_export_group {
 	uint64_t latency[SXT_TELE_WAITS][SXT_EXPORT_LATENCIES];
 	uint64_t latency_ns[SXT_TELE_WAITS]; /* summed, by the middles of the segment's buckets */
 	uint64_t sizes[SXT_TELE_SIZE_BUCKETS];
+	uint64_t sized_bytes; /* of the messages in these */
 
 	/* As of the last look. */
 	uint64_t open;
@@ -69,17 +66,16 @@ struct sxt_export_conn {
 	bool seen;
 	uint32_t generation;
 	uint32_t link;
+	unsigned int way;
 	struct sxt_tele_counters counters;
 };
 
 /* What was last seen of a link's record. */
 struct sxt_export_link {
 	struct sxt_tele_link now;
-	uint64_t claimed_messages; /* in its counters, but told under their direction before */
-	uint64_t claimed_bytes;
-	uint64_t told_messages; /* of the rest */
-	uint64_t told_bytes;
-	struct sxt_export_group *groups[SXT_EXPORT_DIRECTIONS]; /* NULL until needed */
+	struct sxt_tele_flow claimed[2];    /* in its flows, but told as of a connection before */
+	struct sxt_tele_flow told[2];       /* of the rest */
+	struct sxt_export_group *groups[2]; /* NULL until needed */
 };
 
 struct sxt_export_process {
@@ -130,12 +126,20 @@ void sxt_export_fini(struct sxt_export *e);
 
 /**
  * sxt_export_link_group() - where a link's connections of one direction are summed.
- * @e: sums. @process: whose. @link: index of its record. @direction: one of the three.
+ * @e: sums. @process: whose. @link: index of its record. @way: 0 send, 1 receive.
  * Return: the group, made when there is none; NULL when memory is short.
  */
 struct sxt_export_group *sxt_export_link_group(struct sxt_export *e,
 					       struct sxt_export_process *process, uint32_t link,
-					       unsigned int direction);
+					       unsigned int way);
+
+/**
+ * sxt_export_way() - where a connection's messages go. @conn: it. Return: 0 send, 1 receive.
+ */
+static inline unsigned int sxt_export_way(const struct sxt_tele_conn *conn)
+{
+	return conn->direction == SXT_TELE_RECEIVES;
+}
 
 /**
  * sxt_export_drop_groups() - a process is no longer told of: neither are its connections.

@@ -10,7 +10,7 @@
 
 #define OTHER "others"
 
-static const char *const directions[] = {"both", "send", "receive"};
+static const char *const directions[] = {"send", "receive"};
 
 static struct sxt_export_group *find(const struct sxt_export *e,
 				     const struct sxt_export_group *wanted)
@@ -22,7 +22,7 @@ static struct sxt_export_group *find(const struct sxt_export *e,
 		struct sxt_export_group *group =
 			SXT_LIST_ENTRY(node, struct sxt_export_group, node);
 
-		if (group->owner == wanted->owner && group->direction == wanted->direction &&
+		if (group->owner == wanted->owner && group->way == wanted->way &&
 		    strcmp(group->nic, wanted->nic) == 0 && strcmp(group->peer, wanted->peer) == 0)
 			return group;
 	}
@@ -46,7 +46,7 @@ static struct sxt_export_group *append(struct sxt_export *e, const struct sxt_ex
 	snprintf(labels, sizeof(group->labels), "%s", group->owner->labels);
 	sxt_page_label(labels, sizeof(group->labels), "nic", group->nic);
 	sxt_page_label(labels, sizeof(group->labels), "peer", group->peer);
-	sxt_page_label(labels, sizeof(group->labels), "direction", directions[group->direction]);
+	sxt_page_label(labels, sizeof(group->labels), "direction", directions[group->way]);
 	sxt_list_append(&e->groups, &group->node);
 	e->named_cnt += is_named(e, group);
 	return group;
@@ -54,11 +54,11 @@ static struct sxt_export_group *append(struct sxt_export *e, const struct sxt_ex
 
 struct sxt_export_group *sxt_export_link_group(struct sxt_export *e,
 					       struct sxt_export_process *process, uint32_t link,
-					       unsigned int direction)
+					       unsigned int way)
 {
 	struct sxt_export_link *last = &process->links[link];
-	struct sxt_export_group wanted = {.owner = process->totals, .direction = direction};
-	struct sxt_export_group *group = last->groups[direction];
+	struct sxt_export_group wanted = {.owner = process->totals, .way = way};
+	struct sxt_export_group *group = last->groups[way];
 
 	if (group != NULL)
 		return group;
@@ -78,7 +78,7 @@ struct sxt_export_group *sxt_export_link_group(struct sxt_export *e,
 	}
 	if (group == NULL)
 		group = append(e, &wanted);
-	last->groups[direction] = group;
+	last->groups[way] = group;
 	return group;
 }
 

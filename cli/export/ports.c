@@ -404,12 +404,11 @@ static bool route_of(const struct sxt_export_process *process, const struct sxt_
 {
 	const struct sxt_export_link *link;
 
-	if (conn->state != SXT_TELE_CONN_LIVE || conn->link >= process->links_cap ||
-	    conn->direction >= SXT_EXPORT_DIRECTIONS)
+	if (conn->state != SXT_TELE_CONN_LIVE || conn->link >= process->links_cap)
 		return false;
 	link = &process->links[conn->link];
 	out->port = path->port;
-	out->group = link->groups[conn->direction];
+	out->group = link->groups[sxt_export_way(conn)];
 	snprintf(out->peer_hca, sizeof(out->peer_hca), "%s", path->peer_hca);
 	return out->group != NULL;
 }

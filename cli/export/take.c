@@ -240,34 +240,40 @@ static void look_at_link(struct sxt_export_process *process, uint32_t i)
 	if (!sxt_tele_link_get(process->view, i, &link))
 		return;
 	if (strcmp(link.nic, last->now.nic) != 0 || strcmp(link.peer, last->now.peer) != 0)
-		*last = (struct sxt_export_link){.told_bytes = 0};
+		*last = (struct sxt_export_link){0};
 	last->now = link;
 }
 
 /*
- * A link's own counters tell no direction. Of what a record had when it was given to another
- * connection, the part that was told before, under its direction, is claimed; the rest is told
- * as of both. The link is read before its connections and summed after them: what it holds of a
- * record is then claimed, and what is claimed it may lack for a while. So the sum may be late, but
- * never goes back.
+ * Of what a record had when it was given to another connection, the part that was told before is
+ * claimed; the rest is new. The link is read before its connections and summed after them: what it
+ * holds of a record is then claimed, and what is claimed it may lack for a while. So the sum may
+ * be late, but never goes back.
  */
-static void take_link(struct sxt_export *e, struct sxt_export_process *process, uint32_t i)
+static uint64_t unclaimed(uint64_t now, uint64_t claimed, uint64_t *told)
+{
+	return now > claimed ? grown(now - claimed, told) : 0;
+}
+
+static void take_flow(struct sxt_export *e, struct sxt_export_process *process, uint32_t i,
+		      unsigned int way)
 {
 	struct sxt_export_link *last = &process->links[i];
-	bool has_messages = last->now.messages > last->claimed_messages;
-	bool has_bytes = last->now.bytes > last->claimed_bytes;
+	const struct sxt_tele_flow *now = &last->now.flows[way];
+	const struct sxt_tele_flow *claimed = &last->claimed[way];
+	struct sxt_tele_flow *told = &last->told[way];
 	struct sxt_export_group *group;
 
-	if (!has_messages && !has_bytes)
+	if (last->now.shared[way] == 0 && (now->messages | now->bytes | now->not_now) == 0)
 		return;
-	group = sxt_export_link_group(e, process, i, SXT_EXPORT_BOTH);
+	group = sxt_export_link_group(e, process, i, way);
 	if (group == NULL)
 		return;
-	if (has_messages)
-		group->messages +=
-			grown(last->now.messages - last->claimed_messages, &last->told_messages);
-	if (has_bytes)
-		group->bytes += grown(last->now.bytes - last->claimed_bytes, &last->told_bytes);
+	group->messages += unclaimed(now->messages, claimed->messages, &told->messages);
+	group->bytes += unclaimed(now->bytes, claimed->bytes, &told->bytes);
+	group->not_now += unclaimed(now->not_now, claimed->not_now, &told->not_now);
+	if (process->alive)
+		group->open += last->now.shared[way];
 }
 
 static uint64_t middle_ns(uint32_t bucket)
@@ -283,10 +289,14 @@ static uint64_t middle_ns(uint32_t bucket)
 static void add_counters(struct sxt_export_group *group, const struct sxt_tele_counters *now,
 			 struct sxt_tele_counters *last)
 {
+	uint64_t bytes;
+
 	group->requests += grown(now->started, &last->started);
 	group->done += grown(now->done, &last->done);
 	group->messages += grown(now->messages, &last->messages);
-	group->bytes += grown(now->bytes, &last->bytes);
+	bytes = grown(now->bytes, &last->bytes);
+	group->bytes += bytes;
+	group->sized_bytes += bytes;
 	group->not_now += grown(now->not_now, &last->not_now);
 	for (uint32_t wait = 0; wait < SXT_TELE_WAITS; wait++) {
 		for (uint32_t i = 0; i < SXT_TELE_LATENCY_BUCKETS; i++) {
@@ -335,8 +345,11 @@ static void add_present(struct sxt_export_group *group, const struct sxt_tele_vi
 
 static void forget_conn(struct sxt_export_process *process, struct sxt_export_conn *last)
 {
-	process->links[last->link].claimed_messages += last->counters.messages;
-	process->links[last->link].claimed_bytes += last->counters.bytes;
+	struct sxt_tele_flow *claimed = &process->links[last->link].claimed[last->way];
+
+	claimed->messages += last->counters.messages;
+	claimed->bytes += last->counters.bytes;
+	claimed->not_now += last->counters.not_now;
 	*last = (struct sxt_export_conn){.seen = false};
 }
 
@@ -348,7 +361,7 @@ static void take_conn(struct sxt_export *e, struct sxt_export_process *process,
 	if (conn->link >= process->links_cap ||
 	    (conn->direction != SXT_TELE_SENDS && conn->direction != SXT_TELE_RECEIVES))
 		return;
-	group = sxt_export_link_group(e, process, conn->link, conn->direction);
+	group = sxt_export_link_group(e, process, conn->link, sxt_export_way(conn));
 	if (group == NULL)
 		return;
 	if (last->seen && last->generation != conn->generation)
@@ -356,6 +369,7 @@ static void take_conn(struct sxt_export *e, struct sxt_export_process *process,
 	last->seen = true;
 	last->generation = conn->generation;
 	last->link = conn->link;
+	last->way = sxt_export_way(conn);
 	add_counters(group, &conn->counters, &last->counters);
 	if (process->alive)
 		add_present(group, process->view, conn);
@@ -381,8 +395,10 @@ static void take_process(struct sxt_export *e, struct sxt_export_process *proces
 	for (uint32_t i = 0; i < sxt_tele_used(process->view, SXT_TELE_LINKS); i++)
 		look_at_link(process, i);
 	take_conns(e, process);
-	for (uint32_t i = 0; i < process->links_cap; i++)
-		take_link(e, process, i);
+	for (uint32_t i = 0; i < process->links_cap; i++) {
+		for (unsigned int way = 0; way < 2; way++)
+			take_flow(e, process, i, way);
+	}
 	e->segments[process->alive ? SXT_EXPORT_LIVE : SXT_EXPORT_ENDED]++;
 }
 

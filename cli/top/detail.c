@@ -43,7 +43,7 @@ static void say_wait(char *out, const char *name, const struct sxt_top_span *spa
 	say(out, "; %s %s", name, text);
 }
 
-static void say_flow(char *out, const struct sxt_top_row *row)
+static void say_moved(char *out, const struct sxt_top_row *row)
 {
 	static const char *const ways[2] = {"sent", "received"};
 	char bytes[SXT_TOP_CELL_BYTES];
@@ -56,6 +56,11 @@ static void say_flow(char *out, const struct sxt_top_row *row)
 		sxt_top_print_count(row->flow.messages[way], messages);
 		say(out, "; %s %sB in %s messages", ways[way], bytes, messages);
 	}
+}
+
+static void say_flow(char *out, const struct sxt_top_row *row)
+{
+	say_moved(out, row);
 	say_wait(out, "whole life: peer", &row->flow.waits[SXT_TOP_WHOLE][SXT_TELE_WAIT_PEER]);
 	say_wait(out, "wire", &row->flow.waits[SXT_TOP_WHOLE][SXT_TELE_WAIT_WIRE]);
 	say_wait(out, "app", &row->flow.waits[SXT_TOP_WHOLE][SXT_TELE_WAIT_CALLER]);
@@ -84,7 +89,7 @@ static void say_process(char *out, const struct sxt_top_row *row)
 	say_time(out, "; began", header->made_wall_ns);
 	say(out, "; %" PRIu64 " connections opened", header->conns_opened);
 	if (header->conns_shared > 0)
-		say(out, ", %" PRIu64 " of them counted with their link only",
+		say(out, ", %" PRIu64 " of them without a record of their own",
 		    header->conns_shared);
 	say(out, "; Sextant %s", header->release);
 	if (header->abi != 0)
@@ -96,10 +101,15 @@ static void say_connection(char *out, const struct sxt_top_row *row)
 {
 	char text[SXT_TOP_CELL_BYTES];
 
-	say(out, "pid %" PRIu64 " %s %s over %s: %s", row->pid,
+	say(out, "pid %" PRIu64 " %s %s over %s: ", row->pid,
 	    strcmp(row->speed, "out") == 0 ? "sends to" : "receives from",
-	    row->with[0] != '\0' ? row->with : "?", row->name[0] != '\0' ? row->name : "?",
-	    row->status);
+	    row->with[0] != '\0' ? row->with : "?", row->name[0] != '\0' ? row->name : "?");
+	if (row->shared > 0) {
+		say(out, "%" PRIu64 " connections that found no record of their own", row->shared);
+		say_moved(out, row);
+		return;
+	}
+	say(out, "%s", row->status);
 	if (row->text[0] != '\0')
 		say(out, ": %s", row->text);
 	say(out, "; %" PRIu64 " in flight", row->in_flight);

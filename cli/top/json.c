@@ -75,7 +75,6 @@ static json_t *process_json(const struct sxt_top_row *row)
 	json_object_set_new(object, "connections_shared", count_json(header->conns_shared));
 	json_object_set_new(object, "connections_failed", count_json(row->errors));
 	json_object_set_new(object, "warnings", count_json(row->warnings));
-	json_object_set_new(object, "shared_bytes", count_json(row->unsorted_bytes));
 	json_object_set_new(object, "out", way_json(row, 0));
 	json_object_set_new(object, "in", way_json(row, 1));
 	set_flow(object, row);
@@ -101,14 +100,26 @@ static json_t *port_json(const struct sxt_top_row *row)
 			 "is_gone", json_boolean(row->gone));
 }
 
+static json_t *shared_json(const struct sxt_top_row *row, int way)
+{
+	const struct sxt_tele_link *link =
+		sxt_top_record(row->of, SXT_TELE_LINKS, (uint32_t)row->at);
+	const struct sxt_tele_flow *flow = &link->flows[way];
+
+	return json_pack("{s:o, s:o, s:o, s:o, s:o}", "connections", count_json(link->shared[way]),
+			 "now_gb_per_s", rate_json(row->shared_now[way]), "bytes",
+			 count_json(flow->bytes), "messages", count_json(flow->messages), "not_now",
+			 count_json(flow->not_now));
+}
+
 static json_t *link_json(const struct sxt_top_row *row)
 {
-	json_t *object =
-		json_pack("{s:s, s:I, s:o, s:s, s:s, s:o, s:o, s:o, s:o}", "segment", row->of->file,
-			  "pid", (json_int_t)row->pid, "rank", count_json(row->rank), "nic",
-			  row->name, "peer", row->with, "connections", count_json(row->conns),
-			  "shared_bytes", count_json(row->unsorted_bytes), "out", way_json(row, 0),
-			  "in", way_json(row, 1));
+	json_t *object = json_pack("{s:s, s:I, s:o, s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "segment",
+				   row->of->file, "pid", (json_int_t)row->pid, "rank",
+				   count_json(row->rank), "nic", row->name, "peer", row->with,
+				   "connections", count_json(row->conns), "out", way_json(row, 0),
+				   "in", way_json(row, 1), "without_record_out",
+				   shared_json(row, 0), "without_record_in", shared_json(row, 1));
 
 	set_flow(object, row);
 	return object;
@@ -149,8 +160,10 @@ static json_t *list_json(const struct sxt_top_rows *rows, enum sxt_top_kind kind
 						  connection_json, event_json};
 	json_t *list = json_array();
 
-	for (size_t i = 0; i < rows->cnt[kind]; i++)
-		json_array_append_new(list, makers[kind](&rows->list[kind][i]));
+	for (size_t i = 0; i < rows->cnt[kind]; i++) {
+		if (rows->list[kind][i].shared == 0) /* its link tells of the others */
+			json_array_append_new(list, makers[kind](&rows->list[kind][i]));
+	}
 	return list;
 }
 

@@ -80,6 +80,64 @@ static void tally_conn(struct sxt_top_tally *tally, const struct sxt_top_pair *p
 	}
 }
 
+/* What a link held before, with all that connections had which gave up their records since. */
+struct link_sum {
+	struct sxt_top_tally tally;
+	struct sxt_tele_flow had[2];
+};
+
+static void flow_add(struct sxt_tele_flow *sum, uint64_t messages, uint64_t bytes)
+{
+	sum->messages += messages;
+	sum->bytes += bytes;
+}
+
+/* Return: its sum among those of the links in use, NULL of a link that is not. */
+static struct link_sum *sum_of(const struct sxt_top_sample *sample, struct link_sum *sums,
+			       uint32_t link)
+{
+	const struct sxt_tele_records *links = &sample->of[SXT_TELE_LINKS];
+	const char *record = sxt_tele_record(links, link);
+
+	return record != NULL ? &sums[(size_t)(record - links->list) / links->bytes] : NULL;
+}
+
+/* Afterwards what is more than this in a link's flows moved since. */
+static void find_had(const struct sxt_top_pair *pair, struct link_sum *sums)
+{
+	const struct sxt_top_sample *before = pair->before;
+
+	for (uint32_t i = 0; before != NULL && i < before->of[SXT_TELE_LINKS].cnt; i++) {
+		const struct sxt_tele_link *link = sxt_top_nth(before, SXT_TELE_LINKS, i);
+		struct link_sum *sum = sum_of(pair->after, sums, before->of[SXT_TELE_LINKS].at[i]);
+
+		for (int way = 0; sum != NULL && way < 2; way++)
+			flow_add(&sum->had[way], link->flows[way].messages, link->flows[way].bytes);
+	}
+	for (uint32_t i = 0; before != NULL && i < before->of[SXT_TELE_CONNS].cnt; i++) {
+		const struct sxt_tele_conn *was = sxt_top_nth(before, SXT_TELE_CONNS, i);
+		uint32_t at = before->of[SXT_TELE_CONNS].at[i];
+		const struct sxt_tele_conn *is = sxt_top_record(pair->after, SXT_TELE_CONNS, at);
+		struct link_sum *sum = sum_of(pair->after, sums, was->link);
+
+		if (sum != NULL && is != NULL && is->generation != was->generation)
+			flow_add(&sum->had[sxt_top_way(was)], was->counters.messages,
+				 was->counters.bytes);
+	}
+}
+
+/* What a link's connections without a record moved, and those that gave theirs up. */
+static void tally_flow(struct sxt_top_tally *tally, const struct sxt_tele_link *link, int way,
+		       const struct sxt_tele_flow *had)
+{
+	const struct sxt_tele_flow *flow = &link->flows[way];
+
+	tally->live += link->shared[way];
+	sxt_top_tally_add(tally, way, flow->bytes, flow->messages, SXT_TOP_WHOLE);
+	sxt_top_tally_add(tally, way, grown(had->bytes, flow->bytes),
+			  grown(had->messages, flow->messages), SXT_TOP_RECENT);
+}
+
 static struct sxt_top_span span_of(const uint32_t *buckets)
 {
 	for (int i = 0; i < SXT_TELE_LATENCY_BUCKETS; i++) {
@@ -253,11 +311,27 @@ static struct sxt_top_row process_row(const struct sxt_top_pair *pair,
 				      : sxt_tele_wall_ns(sample->view, sample->now);
 	snprintf(row.name, sizeof(row.name), "%s", sample->header.command);
 	snprintf(row.text, sizeof(row.text), "%s", sample->header.job);
-	for (uint32_t i = 0; i < sample->of[SXT_TELE_LINKS].cnt; i++) {
-		const struct sxt_tele_link *link = sxt_top_nth(sample, SXT_TELE_LINKS, i);
+	return row;
+}
 
-		row.unsorted_bytes += link->bytes;
-	}
+/* All connections of a link without a record that go one way. */
+static struct sxt_top_row shared_row(const struct sxt_top_pair *pair, uint32_t n, int way,
+				     const struct sxt_tele_flow *had)
+{
+	const struct sxt_top_sample *sample = pair->after;
+	const struct sxt_tele_link *link = sxt_top_nth(sample, SXT_TELE_LINKS, n);
+	struct sxt_top_row row = sxt_top_row_of(sample, sample->of[SXT_TELE_LINKS].at[n]);
+	struct sxt_top_tally tally = {0};
+
+	tally_flow(&tally, link, way, had);
+	row.flow = sxt_top_tally_flow(&tally, row.gone ? 0 : pair->recent_ns, 0);
+	row.rate = row.flow.now[way];
+	row.shared = link->shared[way];
+	row.in_flight = SXT_TOP_UNKNOWN;
+	snprintf(row.speed, sizeof(row.speed), "%s", way == 0 ? "out" : "in");
+	snprintf(row.name, sizeof(row.name), "%s", link->nic);
+	snprintf(row.with, sizeof(row.with), "%s", link->peer);
+	snprintf(row.status, sizeof(row.status), "x%" PRIu64, row.shared);
 	return row;
 }
 
@@ -269,8 +343,7 @@ static struct sxt_top_row link_row(const struct sxt_top_pair *pair, uint32_t n,
 	struct sxt_top_row row = sxt_top_row_of(sample, sample->of[SXT_TELE_LINKS].at[n]);
 
 	sum_up(&row, pair, tally);
-	row.conns = link->conns; /* those without a record too */
-	row.unsorted_bytes = link->bytes;
+	row.conns = link->conns;
 	snprintf(row.name, sizeof(row.name), "%s", link->nic);
 	snprintf(row.with, sizeof(row.with), "%s", link->peer);
 	return row;
@@ -318,7 +391,8 @@ static int reserve(const struct sxt_top_shot *shot, struct sxt_top_rows *rows)
 	for (size_t i = 0; i < shot->samples_cnt; i++) {
 		cnt[SXT_TOP_PORTS] += shot->samples[i].of[SXT_TELE_PORTS].cnt;
 		cnt[SXT_TOP_LINKS] += shot->samples[i].of[SXT_TELE_LINKS].cnt;
-		cnt[SXT_TOP_CONNECTIONS] += shot->samples[i].of[SXT_TELE_CONNS].cnt;
+		cnt[SXT_TOP_CONNECTIONS] += shot->samples[i].of[SXT_TELE_CONNS].cnt +
+					    2 * (size_t)shot->samples[i].of[SXT_TELE_LINKS].cnt;
 		cnt[SXT_TOP_EVENTS] += shot->samples[i].events_cnt;
 	}
 	for (int kind = 0; kind < SXT_TOP_KINDS; kind++) {
@@ -334,26 +408,48 @@ static void append(struct sxt_top_rows *rows, enum sxt_top_kind kind, struct sxt
 	rows->list[kind][rows->cnt[kind]++] = row;
 }
 
-/* @tallies: zeroed, one for each link. */
-static void add_rows(const struct sxt_top_pair *pair, struct sxt_top_tally *tallies,
+/* A link's row, and those of its connections without a record. */
+static void add_link(const struct sxt_top_pair *pair, uint32_t n, struct link_sum *sum,
+		     struct sxt_top_tally *all, struct sxt_top_rows *rows)
+{
+	const struct sxt_tele_link *link = sxt_top_nth(pair->after, SXT_TELE_LINKS, n);
+	double now[2] = {NAN, NAN};
+	struct sxt_top_row row;
+
+	for (int way = 0; way < 2; way++) {
+		tally_flow(&sum->tally, link, way, &sum->had[way]);
+		tally_flow(all, link, way, &sum->had[way]);
+		if (link->shared[way] == 0)
+			continue;
+		row = shared_row(pair, n, way, &sum->had[way]);
+		now[way] = row.rate;
+		append(rows, SXT_TOP_CONNECTIONS, row);
+	}
+	row = link_row(pair, n, &sum->tally);
+	memcpy(row.shared_now, now, sizeof(now));
+	append(rows, SXT_TOP_LINKS, row);
+}
+
+/* @sums: zeroed, one for each link. */
+static void add_rows(const struct sxt_top_pair *pair, struct link_sum *sums,
 		     struct sxt_top_rows *rows)
 {
 	const struct sxt_top_sample *sample = pair->after;
-	const struct sxt_tele_records *links = &sample->of[SXT_TELE_LINKS];
 	struct sxt_top_tally all = {0};
 
 	for (uint32_t i = 0; i < sample->of[SXT_TELE_CONNS].cnt; i++) {
 		const struct sxt_tele_conn *conn = sxt_top_nth(sample, SXT_TELE_CONNS, i);
-		const char *link = sxt_top_record(sample, SXT_TELE_LINKS, conn->link);
+		struct link_sum *sum = sum_of(sample, sums, conn->link);
 
 		append(rows, SXT_TOP_CONNECTIONS, conn_row(pair, i));
 		tally_conn(&all, pair, i);
-		if (link != NULL)
-			tally_conn(&tallies[(size_t)(link - links->list) / links->bytes], pair, i);
+		if (sum != NULL)
+			tally_conn(&sum->tally, pair, i);
 	}
+	find_had(pair, sums);
+	for (uint32_t i = 0; i < sample->of[SXT_TELE_LINKS].cnt; i++)
+		add_link(pair, i, &sums[i], &all, rows);
 	append(rows, SXT_TOP_PROCESSES, process_row(pair, &all));
-	for (uint32_t i = 0; i < links->cnt; i++)
-		append(rows, SXT_TOP_LINKS, link_row(pair, i, &tallies[i]));
 	for (size_t i = 0; i < sample->events_cnt; i++)
 		append(rows, SXT_TOP_EVENTS, event_row(sample, i));
 }
@@ -366,20 +462,20 @@ int sxt_top_rows_make(const struct sxt_top_shot *before, const struct sxt_top_sh
 
 	for (size_t i = 0; rc == 0 && i < after->samples_cnt; i++) {
 		struct sxt_top_pair pair = {.after = &after->samples[i]};
-		struct sxt_top_tally *tallies =
-			calloc(pair.after->of[SXT_TELE_LINKS].cnt + 1, sizeof(*tallies));
+		struct link_sum *sums =
+			calloc((size_t)pair.after->of[SXT_TELE_LINKS].cnt + 1, sizeof(*sums));
 
 		pair.before = sample_before(before, pair.after);
 		if (pair.before != NULL)
 			pair.recent_ns =
 				sxt_tele_ns(pair.after->view, pair.after->now - pair.before->now);
-		if (tallies == NULL) {
+		if (sums == NULL) {
 			rc = -ENOMEM;
 			break;
 		}
-		add_rows(&pair, tallies, &rows);
+		add_rows(&pair, sums, &rows);
 		sxt_top_add_ports(&pair, &rows);
-		free(tallies);
+		free(sums);
 	}
 	if (rc != 0) {
 		sxt_top_rows_fini(&rows);

@@ -66,8 +66,9 @@ struct sxt_top_row {
 	uint64_t in_flight;
 	uint64_t oldest_ns; /* 0: nothing waits */
 	uint64_t tag;
-	uint64_t unsorted_bytes; /* of connections without a record, either way */
-	uint64_t wall_ns;        /* event; last change; last sign of life */
+	uint64_t shared;      /* of a connection's row: how many without a record it stands for */
+	double shared_now[2]; /* of a link: what those without a record move */
+	uint64_t wall_ns;     /* event; last change; last sign of life */
 	char status[32];
 	char name[64]; /* command, port, NIC, kind of event */
 	char with[96]; /* the peer */

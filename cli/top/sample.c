@@ -8,6 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Links change once a second at most, but while connections come and go. */
+#define LINKS_TRIED 3
+
 void sxt_top_file_name(const struct sxt_tele_file *file, char out[SXT_TOP_FILE_BYTES])
 {
 	const char *slash = strrchr(file->path, '/');
@@ -32,6 +35,44 @@ static int take_events(const struct sxt_tele_view *view, struct sxt_top_sample *
 	return 0;
 }
 
+static int take_records(const struct sxt_tele_view *view, enum sxt_tele_section_kind kind,
+			struct sxt_top_sample *sample)
+{
+	sxt_tele_records_fini(&sample->of[kind]);
+	return sxt_tele_records_get(view, kind,
+				    kind == SXT_TELE_PATHS ? &sample->of[SXT_TELE_CONNS] : NULL,
+				    &sample->of[kind]);
+}
+
+static bool are_same(const struct sxt_tele_records *a, const struct sxt_tele_records *b)
+{
+	return a->cnt == b->cnt && memcmp(a->list, b->list, a->cnt * a->bytes) == 0;
+}
+
+/*
+ * A record that is given to another connection adds what it held to its link: read in between it
+ * would be counted twice, or not at all.
+ */
+static int take_links_and_conns(const struct sxt_tele_view *view, struct sxt_top_sample *sample)
+{
+	int rc = take_records(view, SXT_TELE_LINKS, sample);
+
+	for (int tried = 0; rc == 0 && tried < LINKS_TRIED; tried++) {
+		struct sxt_tele_records links = sample->of[SXT_TELE_LINKS];
+		bool is_still;
+
+		sample->of[SXT_TELE_LINKS] = (struct sxt_tele_records){0};
+		rc = take_records(view, SXT_TELE_CONNS, sample);
+		if (rc == 0)
+			rc = take_records(view, SXT_TELE_LINKS, sample);
+		is_still = rc == 0 && are_same(&links, &sample->of[SXT_TELE_LINKS]);
+		sxt_tele_records_fini(&links);
+		if (is_still)
+			break;
+	}
+	return rc;
+}
+
 int sxt_top_sample_take(const struct sxt_tele_view *view, const char *file, bool alive,
 			struct sxt_top_sample *out)
 {
@@ -41,11 +82,11 @@ int sxt_top_sample_take(const struct sxt_tele_view *view, const char *file, bool
 	int rc = 0;
 
 	snprintf(sample.file, sizeof(sample.file), "%s", file);
-	for (int kind = 0; rc == 0 && kind < SXT_TELE_EVENTS; kind++)
-		rc = sxt_tele_records_get(view, (enum sxt_tele_section_kind)kind,
-					  kind == SXT_TELE_PATHS ? &sample.of[SXT_TELE_CONNS]
-								 : NULL,
-					  &sample.of[kind]);
+	rc = take_links_and_conns(view, &sample);
+	for (int kind = 0; rc == 0 && kind < SXT_TELE_EVENTS; kind++) {
+		if (sample.of[kind].list == NULL)
+			rc = take_records(view, (enum sxt_tele_section_kind)kind, &sample);
+	}
 	if (rc == 0)
 		rc = take_events(view, &sample);
 	/* Last, so that nothing in the sample is younger. */

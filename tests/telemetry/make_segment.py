@@ -17,7 +17,7 @@ VERSION = 1
 HEADER = struct.Struct("<QII Q II Q 4Q 128s QQIIIii 32s64s64s128s 4x 4Q 8I")
 SECTION = struct.Struct("<QII")
 PORT = struct.Struct("<II32sIIIIII16sQQ96s24s")
-LINK = struct.Struct("<II64s96sIIQQ")
+LINK = struct.Struct("<II64s96s4I6Q")
 CONN = struct.Struct("<8I QQ iI 192s")
 COUNTERS = struct.Struct("<8Q 216I 16I I")
 PATH = struct.Struct("<6I16s16sHH24s")
@@ -76,9 +76,10 @@ class Segment:
             2, state, hca.encode(), num, speed_mbps, link_layer, 4096, lid, 3, gid, flaps,
             self.ticks(changed), reason.encode(), pci.encode()))
 
-    def add_link(self, nic, peer, conns=0, messages=0, bytes_=0):
-        return self.append(LINKS, LINK.pack(2, 1, nic.encode(), peer.encode(), conns, 0, messages,
-                                            bytes_))
+    def add_link(self, nic, peer, conns=0, sent=(0, 0, 0), received=(0, 0, 0), shared=(0, 0)):
+        """sent, received: messages, bytes and not_now that are not in connections' records."""
+        return self.append(LINKS, LINK.pack(2, 1, nic.encode(), peer.encode(), conns, *shared, 0,
+                                            *sent, *received))
 
     def add_conn(self, direction, link, state=1, waits=None, sizes=None, path_first=0, paths=1,
                  opened=1, ended=0, error=0, text="", generation=0, **counters):

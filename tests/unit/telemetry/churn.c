@@ -142,7 +142,7 @@ void churn_check(struct sxt_tele_view *view, struct churn_seen *seen)
 		check_path(view, i);
 	for (uint32_t i = 0; i < 2; i++) {
 		if (sxt_tele_link_get(view, i, &link))
-			assert_int_equal(link.bytes % MESSAGE_BYTES, 0);
+			assert_int_equal(link.flows[0].bytes % MESSAGE_BYTES, 0);
 	}
 	if (sxt_tele_port_get(view, 0, &port)) {
 		assert_int_equal(port.num, port.mtu);

@@ -168,7 +168,7 @@ static void giving_a_record_away_folds_it_and_leaves_the_neighbour(void **state)
 	ALLOW(tele->header->conns_opened);
 	allow_event();
 	require_nothing_else();
-	assert_int_equal(tele->links[third.link].bytes, 5);
+	assert_int_equal(tele->links[third.link].flows[0].bytes, 5);
 }
 
 static void a_connection_without_a_record_writes_outside_of_the_segment(void **state)
@@ -181,6 +181,9 @@ static void a_connection_without_a_record_writes_outside_of_the_segment(void **s
 	assert_int_equal(handles[2].conn, UINT32_MAX);
 	look();
 	memset(handles[2].counters, 1, sizeof(*handles[2].counters));
+	require_nothing_else();
+	sxt_tele_add_shared(tele, UINT64_MAX);
+	ALLOW(tele->links[handles[2].link].flows);
 	require_nothing_else();
 	sxt_tele_conn_end(tele, &handles[2]);
 	ALLOW(tele->links[handles[2].link]);

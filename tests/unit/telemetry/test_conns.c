@@ -29,7 +29,7 @@ static uint64_t bytes_of_all(const struct sxt_tele_view *view)
 	for (uint32_t i = 0; i < sxt_tele_cap(view, SXT_TELE_CONNS); i++)
 		sum += sxt_tele_conn_get(view, i, &conn) ? conn.counters.bytes : 0;
 	for (uint32_t i = 0; i < sxt_tele_cap(view, SXT_TELE_LINKS); i++)
-		sum += sxt_tele_link_get(view, i, &link) ? link.bytes : 0;
+		sum += sxt_tele_link_get(view, i, &link) ? link.flows[0].bytes : 0;
 	return sum;
 }
 
@@ -173,12 +173,70 @@ static void a_connection_without_a_record_is_counted_in_its_link(void **state)
 	sxt_tele_conn_fail(tele, &lone, EIO, "gone");
 	sxt_tele_conn_end(tele, &lone);
 	assert_true(sxt_tele_link_get(view, lone.link, &link));
-	assert_int_equal(link.bytes, 234);
-	assert_int_equal(link.messages, 1);
+	assert_int_equal(link.flows[0].bytes, 234);
+	assert_int_equal(link.flows[0].messages, 1);
+	assert_int_equal(link.flows[1].bytes, 0);
 	assert_int_equal(link.conns, 1);
+	assert_int_equal(link.shared[0], 0);
 	sxt_tele_refresh(view);
 	assert_int_equal(sxt_tele_header(view)->conns_opened, 2);
 	assert_int_equal(sxt_tele_header(view)->conns_shared, 1);
+	sxt_tele_close(view);
+	sxt_tele_destroy(tele);
+}
+
+static struct sxt_tele_handle open_receiver(struct sxt_tele *tele)
+{
+	const struct sxt_tele_conn_facts facts = {.direction = SXT_TELE_RECEIVES,
+						  .nic = "mlx5_0",
+						  .peer = "node2:1"};
+	struct sxt_tele_handle handle;
+
+	sxt_tele_conn_open(tele, &facts, &handle);
+	return handle;
+}
+
+static void those_without_a_record_are_seen_while_they_live(void **state)
+{
+	struct sxt_tele *tele = rig_create(0);
+	struct sxt_tele_view *view = rig_view(tele);
+	struct sxt_tele_handle out = {0};
+	struct sxt_tele_handle in;
+	struct sxt_tele_link link;
+	uint64_t due_ns;
+
+	(void)state;
+	assert_true(sxt_tele_shared_due_ns(tele) == UINT64_MAX);
+	out = rig_open(tele, 1, 0);
+	in = open_receiver(tele);
+	due_ns = sxt_tele_shared_due_ns(tele);
+	assert_true(due_ns != UINT64_MAX);
+	for (uint64_t i = 1; i <= 2; i++) {
+		add(&out, 1000);
+		add(&in, 5);
+		sxt_tele_add64(&in.counters->not_now, 7);
+		sxt_tele_add_shared(tele, due_ns - 1); /* not yet */
+		assert_true(sxt_tele_link_get(view, out.link, &link));
+		assert_int_equal(link.flows[0].bytes, 1000 * (i - 1));
+		sxt_tele_add_shared(tele, due_ns);
+		assert_true(sxt_tele_link_get(view, out.link, &link));
+		assert_int_equal(link.shared[0], 1);
+		assert_int_equal(link.shared[1], 1);
+		assert_int_equal(link.flows[0].bytes, 1000 * i);
+		assert_int_equal(link.flows[0].messages, i);
+		assert_int_equal(link.flows[1].bytes, 5 * i);
+		assert_int_equal(link.flows[1].not_now, 7 * i);
+		assert_true(sxt_tele_shared_due_ns(tele) > due_ns);
+		due_ns = sxt_tele_shared_due_ns(tele);
+	}
+	add(&in, 100);
+	sxt_tele_conn_end(tele, &in);
+	sxt_tele_conn_end(tele, &out);
+	assert_true(sxt_tele_link_get(view, out.link, &link));
+	assert_int_equal(link.flows[0].bytes, 2000);
+	assert_int_equal(link.flows[1].bytes, 110);
+	assert_int_equal(link.shared[0] + link.shared[1], 0);
+	assert_true(sxt_tele_shared_due_ns(tele) == UINT64_MAX);
 	sxt_tele_close(view);
 	sxt_tele_destroy(tele);
 }
@@ -307,6 +365,7 @@ int main(void)
 		TEST(ended_records_stay_until_needed_and_go_oldest_first),
 		TEST(a_failed_record_keeps_its_error_and_counts_on),
 		TEST(a_connection_without_a_record_is_counted_in_its_link),
+		TEST(those_without_a_record_are_seen_while_they_live),
 		TEST(no_records_at_all_is_a_segment_too),
 		TEST(a_live_connection_takes_paths_from_ended_ones),
 		TEST(peers_beyond_the_links_share_the_last_one),

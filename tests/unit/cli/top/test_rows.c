@@ -180,6 +180,59 @@ static void a_record_given_away_is_not_subtracted(void **state)
 	end(rig);
 }
 
+/* What a record held before it was given away is in its link's flow by then. */
+static void what_gave_up_its_record_counts_once(void **state)
+{
+	struct rig *rig = begin();
+	struct sxt_tele_conn *conn;
+
+	(void)state;
+	rig->images[0].links[0].flows[0].bytes = 100 * SEC;
+	rig->images[1].links[0].flows[0].bytes = 640 * SEC; /* 500 known, 40 moved since */
+	add_conn(&rig->images[0], 0, 500 * SEC);
+	conn = add_conn(&rig->images[1], 0, 20 * SEC);
+	conn->generation = 1;
+	conn->direction = SXT_TELE_RECEIVES;
+	make_rows(rig);
+	assert_rate(row(rig, SXT_TOP_LINKS, 0)->flow.now[0], 4);
+	assert_rate(row(rig, SXT_TOP_LINKS, 0)->flow.now[1], 2);
+	assert_rate(row(rig, SXT_TOP_PROCESSES, 0)->flow.now[0], 4);
+	assert_true(row(rig, SXT_TOP_PROCESSES, 0)->flow.bytes[0] == 640 * SEC);
+	assert_int_equal(rig->rows.cnt[SXT_TOP_CONNECTIONS], 1);
+	end(rig);
+}
+
+static void those_without_a_record_are_a_row_each_way(void **state)
+{
+	struct rig *rig = begin();
+	const struct sxt_top_row *shared;
+	char text[SXT_TOP_LINE_BYTES];
+
+	(void)state;
+	rig->images[0].links[0].flows[1].bytes = 100 * SEC;
+	rig->images[1].links[0].flows[1] =
+		(struct sxt_tele_flow){.bytes = 170 * SEC, .messages = 4};
+	rig->images[1].links[0].shared[1] = 37;
+	add_conn(&rig->images[1], 0, 0);
+	make_rows(rig);
+	assert_int_equal(rig->rows.cnt[SXT_TOP_CONNECTIONS], 2);
+	shared = row(rig, SXT_TOP_CONNECTIONS, 1);
+	assert_rate(shared->rate, 7);
+	assert_string_equal(shared->status, "x37");
+	assert_string_equal(shared->speed, "in");
+	assert_string_equal(shared->with, "b:9");
+	assert_true(isnan(shared->average));
+	assert_int_equal(shared->in_flight, SXT_TOP_UNKNOWN);
+	assert_rate(row(rig, SXT_TOP_LINKS, 0)->flow.now[1], 7);
+	assert_rate(row(rig, SXT_TOP_LINKS, 0)->shared_now[1], 7);
+	assert_true(isnan(row(rig, SXT_TOP_LINKS, 0)->shared_now[0]));
+	assert_int_equal(row(rig, SXT_TOP_PROCESSES, 0)->conns, 38);
+	sxt_top_detail(SXT_TOP_CONNECTIONS, shared, text);
+	assert_non_null(strstr(text, "receives from b:9 over mlx5_0: 37 connections"));
+	assert_non_null(strstr(text, "170GB in 4 messages"));
+	end(rig);
+}
+
 static void counters_that_went_back_are_no_traffic(void **state)
 {
 	struct rig *rig = begin();
@@ -354,6 +407,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rates_are_differences_over_time),
 		cmocka_unit_test(a_record_given_away_is_not_subtracted),
+		cmocka_unit_test(what_gave_up_its_record_counts_once),
+		cmocka_unit_test(those_without_a_record_are_a_row_each_way),
 		cmocka_unit_test(counters_that_went_back_are_no_traffic),
 		cmocka_unit_test(waits_of_the_interval_leave_out_what_was_before),
 		cmocka_unit_test(what_is_dead_has_an_average_and_no_rate),
