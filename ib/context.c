@@ -13,6 +13,7 @@
 #include "ib/explain.h"
 #include "ib/port.h"
 #include "ib/process.h"
+#include "telemetry/write.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -40,12 +41,19 @@ int sxt_context_create(struct sxt_ib *ib, int tclass, struct sxt_context **out)
 	memset(ctx, 0, sizeof(*ctx));
 	ctx->ib = ib;
 	ctx->tclass = tclass;
+	ctx->comm_record = UINT32_MAX;
 	pthread_mutex_init(&ctx->lock, NULL);
 	sxt_list_init(&ctx->cqs);
 	sxt_list_init(&ctx->attempts);
 	sxt_list_init(&ctx->listeners);
 	*out = ctx;
 	return 0;
+}
+
+void sxt_context_note_comm(struct sxt_context *ctx, uint64_t comm_id)
+{
+	ctx->comm_id = comm_id;
+	ctx->comm_record = sxt_tele_comm_open(ctx->ib->tele, comm_id);
 }
 
 static struct sxt_conn *any_conn(const struct sxt_context *ctx)
@@ -85,6 +93,8 @@ void sxt_context_destroy(struct sxt_context *ctx)
 		sxt_conn_close(conn);
 	sxt_list_for_each (node, after, &ctx->cqs)
 		cq_free(SXT_LIST_ENTRY(node, struct sxt_cq, node));
+	if (ctx->comm_record != UINT32_MAX)
+		sxt_tele_comm_end(ctx->ib->tele, ctx->comm_record);
 	free(ctx->conns);
 	pthread_mutex_destroy(&ctx->lock);
 	free(ctx);

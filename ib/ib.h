@@ -107,6 +107,13 @@ SXT_MUST_CHECK int sxt_ib_merge(struct sxt_ib *ib, const int *devs, int cnt, int
 SXT_MUST_CHECK int sxt_context_create(struct sxt_ib *ib, int tclass, struct sxt_context **out);
 
 /**
+ * sxt_context_note_comm() - tell telemetry which communicator a context is; its connections are
+ * told as of it. @ctx: without connections yet, and named once. @comm_id: as NCCL has it.
+ * Thread: any, takes the segment's lock. Path: slow.
+ */
+void sxt_context_note_comm(struct sxt_context *ctx, uint64_t comm_id);
+
+/**
  * sxt_context_destroy() - free a communicator's state with all that is left in it: listeners,
  * half-made and whole connections, registrations.
  * @ctx: NULL is fine. No other thread may be inside a call with it.

@@ -97,6 +97,7 @@ static void record_open(struct sxt_conn *conn, struct sxt_measure *measure)
 		.direction = conn->kind == SXT_CONN_SEND ? SXT_TELE_SENDS : SXT_TELE_RECEIVES,
 		.id = conn->id,
 		.peer_id = conn->peer_id,
+		.comm = conn->ctx->comm_id,
 		.nic = sxt_conn_label(conn),
 		.peer = peer,
 		.paths = paths,

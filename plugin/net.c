@@ -140,7 +140,7 @@ ncclResult_t sxt_net_init(int abi, ncclDebugLogger_t logger)
 	return init_result(process_enter(abi, &ib));
 }
 
-ncclResult_t sxt_net_init_ctx(int abi, ncclDebugLogger_t logger,
+ncclResult_t sxt_net_init_ctx(int abi, uint64_t comm_id, ncclDebugLogger_t logger,
 			      const struct nccl_net_comm_config *config, void **ctx)
 {
 	struct net_ctx *made;
@@ -159,6 +159,7 @@ ncclResult_t sxt_net_init_ctx(int abi, ncclDebugLogger_t logger,
 	rc = sxt_context_create(made->ib, made->tclass, &made->context);
 	if (rc != 0)
 		goto fail;
+	sxt_context_note_comm(made->context, comm_id);
 	*ctx = made;
 	return ncclSuccess;
 fail:

@@ -21,11 +21,12 @@ ncclResult_t sxt_net_init(int abi, ncclDebugLogger_t logger);
 
 /**
  * sxt_net_init_ctx() - v11 and v12: one communicator.
- * @abi: which of them. @logger: NCCL's. @config: traffic class; may be NULL.
+ * @abi: which of them. @comm_id: the communicator's. @logger: NCCL's. @config: traffic class;
+ * may be NULL.
  * @ctx: set on success; its first member is the traffic class as a writable int, because NCCL's
  * own RMA transport reads and writes it there. Thread and return: as sxt_net_init().
  */
-ncclResult_t sxt_net_init_ctx(int abi, ncclDebugLogger_t logger,
+ncclResult_t sxt_net_init_ctx(int abi, uint64_t comm_id, ncclDebugLogger_t logger,
 			      const struct nccl_net_comm_config *config, void **ctx);
 
 /**

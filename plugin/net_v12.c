@@ -4,13 +4,12 @@
  */
 #include "plugin/net.h"
 
-/* The communicator's number and the profiler are not used. */
+/* The profiler is not called. */
 static ncclResult_t init(void **ctx, uint64_t comm_id, struct nccl_net_comm_config *config,
 			 ncclDebugLogger_t logger, ncclProfilerCallback_t profiler)
 {
-	ncclResult_t result = sxt_net_init_ctx(12, logger, config, ctx);
+	ncclResult_t result = sxt_net_init_ctx(12, comm_id, logger, config, ctx);
 
-	(void)comm_id;
 	(void)profiler;
 	if (result == ncclSuccess)
 		SXT_NET_MEASURE(ncclNetPlugin_v12, );

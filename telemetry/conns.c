@@ -161,6 +161,7 @@ static void record_open(struct sxt_tele *tele, const struct sxt_tele_conn_facts 
 				      .link = link,
 				      .id = facts->id,
 				      .peer_id = facts->peer_id,
+				      .comm = facts->comm,
 				      .opened = sxt_tele_ticks()};
 	uint32_t first = facts->paths_cnt > 0 ? paths_take(tele, facts->paths_cnt) : SXT_TELE_NONE;
 

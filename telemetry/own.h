@@ -32,6 +32,7 @@ struct sxt_tele {
 	struct sxt_tele_link *links;
 	struct sxt_tele_conn *conns;
 	struct sxt_tele_path *paths;
+	struct sxt_tele_comm *comms;
 	struct sxt_tele_event *events;
 	size_t bytes;
 	int fd;        /* holds the lock that tells readers that we live; -1 after a fork */

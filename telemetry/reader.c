@@ -85,6 +85,7 @@ static const size_t record_bytes[SXT_TELE_SECTIONS] = {
 	[SXT_TELE_LINKS] = sizeof(struct sxt_tele_link),
 	[SXT_TELE_CONNS] = sizeof(struct sxt_tele_conn),
 	[SXT_TELE_PATHS] = sizeof(struct sxt_tele_path),
+	[SXT_TELE_COMMS] = sizeof(struct sxt_tele_comm),
 	[SXT_TELE_EVENTS] = sizeof(struct sxt_tele_event),
 };
 
@@ -456,6 +457,12 @@ bool sxt_tele_path_get(const struct sxt_tele_view *view, uint32_t i, struct sxt_
 	       sxt_tele_conn_get(view, out->conn, &conn) && path_is_used(out, i, &conn);
 }
 
+bool sxt_tele_comm_get(const struct sxt_tele_view *view, uint32_t i, struct sxt_tele_comm *out)
+{
+	*out = (struct sxt_tele_comm){0};
+	return record_get(view, SXT_TELE_COMMS, i, out) && out->is_used != 0;
+}
+
 static bool is_used(void *record, enum sxt_tele_section_kind kind, uint32_t i,
 		    const struct sxt_tele_records *conns)
 {
@@ -468,6 +475,8 @@ static bool is_used(void *record, enum sxt_tele_section_kind kind, uint32_t i,
 		return link_is_used(record);
 	case SXT_TELE_CONNS:
 		return conn_is_used(record);
+	case SXT_TELE_COMMS:
+		return ((const struct sxt_tele_comm *)record)->is_used != 0;
 	default:
 		return path_is_used(path, i, sxt_tele_record(conns, path->conn));
 	}

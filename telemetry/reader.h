@@ -127,6 +127,9 @@ bool sxt_tele_conn_get(const struct sxt_tele_view *view, uint32_t i, struct sxt_
  */
 bool sxt_tele_path_get(const struct sxt_tele_view *view, uint32_t i, struct sxt_tele_path *out);
 
+/** sxt_tele_comm_get() - one communicator. Returns as sxt_tele_port_get(). */
+bool sxt_tele_comm_get(const struct sxt_tele_view *view, uint32_t i, struct sxt_tele_comm *out);
+
 /**
  * sxt_tele_event_get() - one event. @view: the segment. @number: from 0, of header->events.
  * @out: filled. Return: false if it was overwritten or is not whole.

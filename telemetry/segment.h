@@ -45,6 +45,7 @@ enum sxt_tele_section_kind {
 	SXT_TELE_LINKS,     /* struct sxt_tele_link */
 	SXT_TELE_CONNS,     /* struct sxt_tele_conn */
 	SXT_TELE_PATHS,     /* struct sxt_tele_path */
+	SXT_TELE_COMMS,     /* struct sxt_tele_comm */
 	SXT_TELE_EVENTS,    /* struct sxt_tele_event, a ring */
 	SXT_TELE_SECTIONS
 };
@@ -208,7 +209,8 @@ struct sxt_tele_conn {
 	int32_t error;       /* errno of its failure */
 	uint32_t generation; /* connections that had this record before */
 	char text[192];      /* of the failure */
-	uint8_t reserved[72];
+	uint64_t comm;       /* communicator's id as NCCL has it; 0 unknown: v6 to v10 */
+	uint8_t reserved[64];
 	struct sxt_tele_counters counters; /* starts a cache line */
 	uint8_t reserved2[640];
 };
@@ -231,6 +233,20 @@ struct sxt_tele_path {
 	uint64_t messages; /* whole or in part over this path */
 	uint64_t bytes;
 	uint8_t reserved2[112];
+};
+
+/*
+ * A communicator of this process, from NCCL's init to its finalize: v11 and up, which tell its id.
+ * NCCL may begin the same one more than once; each is a record. Those that ended are overwritten,
+ * oldest first; one that finds no record has none. Writer: NCCL's init thread.
+ */
+struct sxt_tele_comm {
+	uint32_t sequence;
+	uint32_t is_used;
+	uint64_t id;
+	uint64_t made;
+	uint64_t ended;
+	uint8_t reserved[32];
 };
 
 enum sxt_tele_event_kind {
@@ -257,6 +273,7 @@ _Static_assert(sizeof(struct sxt_tele_link) == 256, "the layout is released");
 _Static_assert(sizeof(struct sxt_tele_counters) == 1088, "the layout is released");
 _Static_assert(sizeof(struct sxt_tele_conn) == 2048, "the layout is released");
 _Static_assert(sizeof(struct sxt_tele_path) == 256, "the layout is released");
+_Static_assert(sizeof(struct sxt_tele_comm) == 64, "the layout is released");
 _Static_assert(sizeof(struct sxt_tele_event) == 256, "the layout is released");
 
 #endif

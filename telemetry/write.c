@@ -38,6 +38,7 @@ static uint64_t lay_out(uint32_t conns_cap, struct sxt_tele_section *sections)
 		[SXT_TELE_LINKS] = {0, sizeof(struct sxt_tele_link), SXT_TELE_LINKS_CAP},
 		[SXT_TELE_CONNS] = {0, sizeof(struct sxt_tele_conn), conns_cap},
 		[SXT_TELE_PATHS] = {0, sizeof(struct sxt_tele_path), paths_cap_of(conns_cap)},
+		[SXT_TELE_COMMS] = {0, sizeof(struct sxt_tele_comm), SXT_TELE_COMMS_CAP},
 		[SXT_TELE_EVENTS] = {0, sizeof(struct sxt_tele_event), SXT_TELE_EVENTS_CAP},
 	};
 	uint64_t end = sizeof(struct sxt_tele_header);
@@ -146,6 +147,7 @@ static void fill_header(struct sxt_tele *tele, const char *release)
 	tele->links = section(tele, SXT_TELE_LINKS);
 	tele->conns = section(tele, SXT_TELE_CONNS);
 	tele->paths = section(tele, SXT_TELE_PATHS);
+	tele->comms = section(tele, SXT_TELE_COMMS);
 	tele->events = section(tele, SXT_TELE_EVENTS);
 	__atomic_store_n(&header->state, SXT_TELE_LIVE, __ATOMIC_RELEASE);
 }
@@ -264,6 +266,52 @@ void sxt_tele_note_abi(struct sxt_tele *tele, int abi)
 {
 	if (tele != NULL)
 		sxt_tele_set32(&tele->header->abi, (uint32_t)abi);
+}
+
+/* A record that was never used, else the one that ended first, else none. */
+static uint32_t find_comm(const struct sxt_tele *tele)
+{
+	uint32_t found = UINT32_MAX;
+
+	for (uint32_t i = 0; i < SXT_TELE_COMMS_CAP; i++) {
+		if (tele->comms[i].is_used == 0)
+			return i;
+		if (tele->comms[i].ended != 0 &&
+		    (found == UINT32_MAX || tele->comms[i].ended < tele->comms[found].ended))
+			found = i;
+	}
+	return found;
+}
+
+uint32_t sxt_tele_comm_open(struct sxt_tele *tele, uint64_t id)
+{
+	struct sxt_tele_comm comm = {.is_used = 1, .id = id};
+	uint32_t i;
+
+	if (tele == NULL)
+		return UINT32_MAX;
+	pthread_mutex_lock(&tele->lock);
+	comm.made = sxt_tele_ticks();
+	i = find_comm(tele);
+	if (i != UINT32_MAX) {
+		sxt_tele_record_put(&tele->comms[i], &comm, sizeof(comm));
+		sxt_tele_note_used(tele, SXT_TELE_COMMS, i + 1);
+	}
+	pthread_mutex_unlock(&tele->lock);
+	return i;
+}
+
+void sxt_tele_comm_end(struct sxt_tele *tele, uint32_t i)
+{
+	struct sxt_tele_comm comm;
+
+	if (tele == NULL || i >= SXT_TELE_COMMS_CAP)
+		return;
+	pthread_mutex_lock(&tele->lock);
+	comm = tele->comms[i];
+	comm.ended = sxt_tele_ticks();
+	sxt_tele_record_put(&tele->comms[i], &comm, sizeof(comm));
+	pthread_mutex_unlock(&tele->lock);
 }
 
 static void tell_port(struct sxt_tele *tele, uint32_t i, const struct sxt_tele_port *port)

@@ -17,6 +17,7 @@ struct sxt_tele; /* this process's segment */
 /* Records a segment is made with; the connections' are the caller's choice. */
 #define SXT_TELE_PORTS_CAP      64u
 #define SXT_TELE_LINKS_CAP      1024u /* the last one is for all that come after it */
+#define SXT_TELE_COMMS_CAP      256u
 #define SXT_TELE_EVENTS_CAP     1024u
 #define SXT_TELE_CONNS_MAX      (1u << 20)
 #define SXT_TELE_PATHS_PER_CONN 2u
@@ -31,7 +32,8 @@ struct sxt_tele_options {
 /**
  * sxt_tele_bytes() - how large a segment is; all of it is reserved, so this is also its memory.
  * @conns_cap: connections with a record of their own.
- * Return: 4,096 + 256 x (64 ports + 1,024 links + 1,024 events) + (2,048 + 2 x 256) x conns_cap.
+ * Return: 4,096 + 256 x (64 ports + 1,024 links + 1,024 events) + 64 x 256 communicators +
+ * (2,048 + 2 x 256) x conns_cap.
  */
 uint64_t sxt_tele_bytes(uint32_t conns_cap);
 
@@ -71,6 +73,7 @@ struct sxt_tele_conn_facts {
 	enum sxt_tele_direction direction;
 	uint32_t id;
 	uint32_t peer_id;
+	uint64_t comm;                     /* communicator's id, 0 unknown */
 	const char *nic;                   /* "mlx5_0+mlx5_1" */
 	const char *peer;                  /* "host:pid" */
 	const struct sxt_tele_path *paths; /* sequence, conn and counters are not read */
@@ -108,6 +111,19 @@ void sxt_tele_conn_fail(struct sxt_tele *tele, const struct sxt_tele_handle *han
  * Thread: any, takes a lock. Path: slow. An event is told but after sxt_tele_conn_fail().
  */
 void sxt_tele_conn_end(struct sxt_tele *tele, const struct sxt_tele_handle *handle);
+
+/**
+ * sxt_tele_comm_open() - a communicator begins.
+ * @tele: the segment. @id: as NCCL has it. Thread: any, takes a lock.
+ * Return: its record's index for sxt_tele_comm_end(), UINT32_MAX without one.
+ */
+uint32_t sxt_tele_comm_open(struct sxt_tele *tele, uint64_t id);
+
+/**
+ * sxt_tele_comm_end() - a communicator is no more; its record stays readable until it is needed.
+ * @tele: the segment. @i: from sxt_tele_comm_open(). Thread: any, takes a lock.
+ */
+void sxt_tele_comm_end(struct sxt_tele *tele, uint32_t i);
 
 /**
  * sxt_tele_shared_due_ns() - when sxt_tele_add_shared() has something to do.

@@ -75,6 +75,9 @@ static void put_processes(struct sxt_export *e, struct sxt_page *page)
 					       "peers' connections call them."};
 	static const struct sxt_family alive = {SXT_METRIC_GAUGE, "sextant_process_alive", NULL,
 						"1 while the process lives, 0 for a while after."};
+	static const struct sxt_family comms = {
+		SXT_METRIC_GAUGE, "sextant_process_communicators", NULL,
+		"Communicators in use, where NCCL tells of them (v11 and up)."};
 	static const struct sxt_family start = {SXT_METRIC_GAUGE,
 						"sextant_process_telemetry_start_time_seconds",
 						"seconds",
@@ -93,6 +96,12 @@ static void put_processes(struct sxt_export *e, struct sxt_page *page)
 		if (is_told(PROCESS(node)))
 			sxt_page_sample(page, PROCESS(node)->own.labels, "%d",
 					PROCESS(node)->alive);
+	}
+	sxt_page_family(page, &comms);
+	sxt_list_for_each (node, after, &e->processes) {
+		if (is_told(PROCESS(node)))
+			sxt_page_sample(page, PROCESS(node)->own.labels, "%" PRIu64,
+					PROCESS(node)->comms_cnt);
 	}
 	sxt_page_family(page, &start);
 	sxt_list_for_each (node, after, &e->processes) {

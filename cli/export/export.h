@@ -84,7 +84,8 @@ struct sxt_export_process {
 	struct sxt_tele_view *view; /* NULL once its last numbers were taken */
 	bool listed;                /* its file is there */
 	bool alive;
-	bool forgotten; /* no longer told of; known only so that it does not come back */
+	uint64_t comms_cnt; /* communicators in use */
+	bool forgotten;     /* no longer told of; known only so that it does not come back */
 	uint64_t ended_ns;
 	struct sxt_tele_header header;
 	char info[SXT_EXPORT_LABELS_BYTES];

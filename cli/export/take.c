@@ -388,9 +388,20 @@ static void take_conns(struct sxt_export *e, struct sxt_export_process *process)
 	sxt_tele_records_fini(&conns);
 }
 
+static uint64_t count_comms(const struct sxt_tele_view *view)
+{
+	struct sxt_tele_comm comm;
+	uint64_t cnt = 0;
+
+	for (uint32_t i = 0; i < sxt_tele_used(view, SXT_TELE_COMMS); i++)
+		cnt += sxt_tele_comm_get(view, i, &comm) && comm.ended == 0;
+	return cnt;
+}
+
 static void take_process(struct sxt_export *e, struct sxt_export_process *process)
 {
 	process->alive = sxt_tele_refresh(process->view) && process->listed;
+	process->comms_cnt = process->alive ? count_comms(process->view) : 0;
 	take_header(process);
 	for (uint32_t i = 0; i < sxt_tele_used(process->view, SXT_TELE_LINKS); i++)
 		look_at_link(process, i);

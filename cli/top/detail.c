@@ -112,6 +112,8 @@ static void say_connection(char *out, const struct sxt_top_row *row)
 	say(out, "%s", row->status);
 	if (row->text[0] != '\0')
 		say(out, ": %s", row->text);
+	if (row->address[0] != '\0')
+		say(out, "; communicator %s", row->address);
 	say(out, "; %" PRIu64 " in flight", row->in_flight);
 	if (row->oldest_ns >= SXT_NS_PER_SEC) {
 		sxt_top_print_ns(row->oldest_ns, text);

@@ -57,6 +57,30 @@ static void set_flow(json_t *object, const struct sxt_top_row *row)
 	json_object_set_new(object, "oldest_s", seconds_json(row->oldest_ns));
 }
 
+static json_t *comm_json(uint64_t id)
+{
+	char name[32];
+
+	sxt_top_comm_name(id, name, sizeof(name));
+	return name[0] != '\0' ? json_string(name) : json_null();
+}
+
+static json_t *comms_json(const struct sxt_top_sample *sample)
+{
+	json_t *list = json_array();
+
+	for (uint32_t i = 0; i < sample->of[SXT_TELE_COMMS].cnt; i++) {
+		const struct sxt_tele_comm *comm = sxt_top_nth(sample, SXT_TELE_COMMS, i);
+
+		json_array_append_new(
+			list, json_pack("{s:o, s:o, s:o}", "id", comm_json(comm->id), "began_s",
+					seconds_json(sxt_tele_wall_ns(sample->view, comm->made)),
+					"ended_s",
+					seconds_json(sxt_tele_wall_ns(sample->view, comm->ended))));
+	}
+	return list;
+}
+
 static json_t *process_json(const struct sxt_top_row *row)
 {
 	const struct sxt_tele_header *header = &row->of->header;
@@ -75,6 +99,7 @@ static json_t *process_json(const struct sxt_top_row *row)
 	json_object_set_new(object, "connections_shared", count_json(header->conns_shared));
 	json_object_set_new(object, "connections_failed", count_json(row->errors));
 	json_object_set_new(object, "warnings", count_json(row->warnings));
+	json_object_set_new(object, "communicators", comms_json(row->of));
 	json_object_set_new(object, "out", way_json(row, 0));
 	json_object_set_new(object, "in", way_json(row, 1));
 	set_flow(object, row);
@@ -142,6 +167,7 @@ static json_t *connection_json(const struct sxt_top_row *row)
 			  "traffic", way_json(row, way), "error",
 			  conn->text[0] != '\0' ? json_string(conn->text) : json_null());
 
+	json_object_set_new(object, "communicator", comm_json(conn->comm));
 	set_flow(object, row);
 	return object;
 }

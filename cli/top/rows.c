@@ -218,6 +218,13 @@ const struct sxt_tele_conn *sxt_top_conn_before(const struct sxt_top_pair *pair,
 	return conn;
 }
 
+void sxt_top_comm_name(uint64_t id, char *out, size_t bytes)
+{
+	out[0] = '\0';
+	if (id != 0)
+		snprintf(out, bytes, "%016" PRIx64, id);
+}
+
 static void describe_conn(struct sxt_top_row *row, const struct sxt_tele_conn *conn)
 {
 	const struct sxt_tele_link *link = sxt_top_record(row->of, SXT_TELE_LINKS, conn->link);
@@ -236,6 +243,7 @@ static void describe_conn(struct sxt_top_row *row, const struct sxt_tele_conn *c
 		snprintf(row->with, sizeof(row->with), "%s", link->peer);
 	}
 	snprintf(row->text, sizeof(row->text), "%s", conn->text);
+	sxt_top_comm_name(conn->comm, row->address, sizeof(row->address));
 	if (conn->state == SXT_TELE_CONN_FAILED) {
 		row->errors = 1;
 		row->tone = SXT_TOP_BAD;

@@ -73,8 +73,8 @@ struct sxt_top_row {
 	char name[64]; /* command, port, NIC, kind of event */
 	char with[96]; /* the peer */
 	char speed[16];
-	char address[48];
-	char text[256]; /* job, reason, error, event */
+	char address[48]; /* of a port; of a connection its communicator, "" unknown */
+	char text[256];   /* job, reason, error, event */
 };
 
 struct sxt_top_rows {
@@ -100,6 +100,12 @@ void sxt_top_rows_fini(struct sxt_top_rows *rows);
  * left its segment in order.
  */
 bool sxt_top_runs(const struct sxt_top_sample *sample);
+
+/**
+ * sxt_top_comm_name() - a communicator's id. @id: as in the segment. @out: text, "" for 0.
+ * @bytes: of it, at least 17.
+ */
+void sxt_top_comm_name(uint64_t id, char *out, size_t bytes);
 
 /**
  * sxt_top_state_word() - of a process. @sample: it. Return: "live", "dead" or "ended".

@@ -113,6 +113,7 @@ static const struct column connections[] = {
 	{"WITH", CELL_TEXT, AT(with), 10, 40, 0, true},
 	{"TAG", CELL_COUNT, AT(tag), 5, 0, 2, true},
 	{"NIC", CELL_TEXT, AT(name), 8, 32, 2, true},
+	{"COMM", CELL_TEXT, AT(address), 16, 0, 4, true},
 	FLOW("NOW", rate, 0),
 	FLOW("AVG", average, 1),
 	WAIT("PEER 50/99", SXT_TELE_WAIT_PEER, 0),
@@ -216,7 +217,7 @@ void sxt_top_look_init(struct sxt_top_look *look)
 	*look = (struct sxt_top_look){0};
 	look->sort[SXT_TOP_PROCESSES] = 1; /* RANK */
 	look->sort[SXT_TOP_LINKS] = 0;
-	look->sort[SXT_TOP_CONNECTIONS] = 6; /* NOW */
+	look->sort[SXT_TOP_CONNECTIONS] = 7; /* NOW */
 }
 
 static bool matches(const struct sxt_top_row *row, const struct sxt_top_look *look)
@@ -300,7 +301,7 @@ struct sxt_top_layout sxt_top_layout_make(const struct sxt_top_look *look,
 	bool chosen[SXT_TOP_COLUMNS_MAX] = {false};
 	int room = width > 0 ? width + 1 : SXT_TOP_LINE_BYTES;
 
-	for (int rank = 0; rank < 4; rank++) {
+	for (int rank = 0; rank < 5; rank++) {
 		for (int i = 0; columns[i].cell != CELL_END; i++) {
 			if (columns[i].rank != rank || (rank > 0 && room < columns[i].width + 1))
 				continue;

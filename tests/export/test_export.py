@@ -167,6 +167,8 @@ def monotonic(folder):
 def shared(folder):
     """Connections that found no record are told as of their direction, by what their link has."""
     segment = Segment(**this_process(), shared=9)
+    for ended in (0, 2, 0):
+        segment.add_comm(7 + ended, ended=ended)
     link = segment.add_link("mlx5_0", "node2:77", conns=10, shared=(6, 3), sent=(7, 700, 70),
                             received=(2, 200, 20))
     segment.add_conn(SENDS, link, messages=1, bytes_=50, not_now=5, sizes={50: 1})
@@ -180,11 +182,12 @@ def shared(folder):
         assert page.one(metric, direction="send") == sent, metric
         assert page.one(metric, direction="receive") == received, metric
     assert page.one("sextant_process_connections_without_record_total", rank="0") == 9
+    assert page.one("sextant_process_communicators", rank="0") == 2
 
 
 def limits(folder):
     """Past the limit peers share series; what is summed stays the same."""
-    segment = Segment(caps=(1, 40, 80, 1, 4), **this_process())
+    segment = Segment(caps=(1, 40, 80, 1, 1, 4), **this_process())
     for peer in range(40):
         link = segment.add_link("mlx5_0", f"node{peer}:77")
         segment.add_conn(SENDS, link, messages=1, bytes_=peer + 1, waits={WIRE: {5000: 2}})
@@ -207,7 +210,7 @@ def limits(folder):
 def many_processes(folder):
     """More processes than have labels of their own: the rest is one, and sums stay right."""
     for number in range(140):
-        segment = Segment(caps=(1, 1, 1, 1, 2), pid=1000 + number, rank=number)
+        segment = Segment(caps=(1, 1, 1, 1, 1, 2), pid=1000 + number, rank=number)
         segment.add_port("mlx5_0")
         segment.add_conn(SENDS, segment.add_link("mlx5_0", "node2:77"), messages=1, bytes_=100)
         segment.add_event(1, 6, "stall")

@@ -18,18 +18,20 @@ HEADER = struct.Struct("<QII Q II Q 4Q 128s QQIIIii 32s64s64s128s 4x 4Q 8I")
 SECTION = struct.Struct("<QII")
 PORT = struct.Struct("<II32sIIIIII16sQQ96s24s")
 LINK = struct.Struct("<II64s96s4I6Q")
-CONN = struct.Struct("<8I QQ iI 192s")
+CONN = struct.Struct("<8I QQ iI 192s Q")
+COMM = struct.Struct("<IIQQQ")
 COUNTERS = struct.Struct("<8Q 216I 16I I")
 PATH = struct.Struct("<6I16s16sHH24s")
 EVENT = struct.Struct("<QQII232s")
-STRIDES = (256, 256, 2048, 256, 256)
-PORTS, LINKS, CONNS, PATHS, EVENTS = range(5)
+STRIDES = (256, 256, 2048, 256, 64, 256)
+PORTS, LINKS, CONNS, PATHS, COMMS, EVENTS = range(6)
 LIVE, CLOSED = 1, 2
 CONN_COUNTERS = 320  # offset in a connection's record
 PATH_COUNTERS = 128  # in a path's
 SENDS, RECEIVES = 1, 2
 PEER, WIRE, CALLER = range(3)
 NS = 1_000_000_000
+COMM_ID = 0x1f2e3d4c5b6a7988
 LOCKED = []  # files whose writer seems to live as long as we do
 
 
@@ -51,7 +53,7 @@ def size_bucket(size):
 class Segment:
     """One process's. Time stamps are ns since the segment was made; 0 stays never."""
 
-    def __init__(self, caps=(4, 4, 16, 32, 16), **facts):
+    def __init__(self, caps=(4, 4, 16, 32, 4, 16), **facts):
         self.caps = caps
         self.facts = {"state": LIVE, "start_time": 1000, "pid_ns": 1, "pid": 4711,
                       "uid": os.getuid(), "abi": 11, "rank": 0, "ranks": 2, "release": "0.1.0",
@@ -82,7 +84,7 @@ class Segment:
                                             *sent, *received))
 
     def add_conn(self, direction, link, state=1, waits=None, sizes=None, path_first=0, paths=1,
-                 opened=1, ended=0, error=0, text="", generation=0, **counters):
+                 opened=1, ended=0, error=0, text="", generation=0, comm=0, **counters):
         """waits: {PEER: {ns: how many}}; sizes: {bytes: how many}."""
         latency = [0] * 216
         for wait, histogram in (waits or {}).items():
@@ -94,7 +96,7 @@ class Segment:
         self.opened += 1
         head = CONN.pack(2, state, direction, link, self.opened, 100 + self.opened, path_first,
                          paths, self.ticks(opened), self.ticks(ended), error, generation,
-                         text.encode())
+                         text.encode(), comm)
         done = counters.get("done", counters.get("messages", 0))
         tail = COUNTERS.pack(counters.get("started", done), done, counters.get("messages", 0),
                              counters.get("bytes_", 0), counters.get("not_now", 0),
@@ -110,6 +112,9 @@ class Segment:
                          peer_hca.encode())
         return self.append(PATHS, head.ljust(PATH_COUNTERS, b"\0") +
                            struct.pack("<QQ", messages, bytes_))
+
+    def add_comm(self, comm_id, made=1, ended=0):
+        return self.append(COMMS, COMM.pack(2, 1, comm_id, self.ticks(made), self.ticks(ended)))
 
     def add_event(self, at, kind, text, subject=0xFFFFFFFF):
         number = len(self.records[EVENTS])
@@ -179,12 +184,13 @@ def busy(at, **facts):
     segment.add_port("mlx5_7", state=3, speed_mbps=25_000, flaps=2, changed=1 * NS,
                      reason="slower than half of the fastest port")
     link = segment.add_link(f"mlx5_{rank}", f"node2:{4800 + rank}", conns=2)
+    segment.add_comm(COMM_ID)
     cnt = 10_000 * at
     now = max(at * NS, 2)
     for direction, gb_per_s in ((SENDS, 10), (RECEIVES, 8)):
         conn = segment.add_conn(
             direction, link, path_first=len(segment.records[PATHS]), messages=cnt,
-            started=cnt + 2, bytes_=gb_per_s * NS * at, last_start=now - 1, last_done=now - 1,
+            started=cnt + 2, comm=COMM_ID, bytes_=gb_per_s * NS * at, last_start=now - 1, last_done=now - 1,
             tag=1 - rank if direction == RECEIVES else rank, sizes={1 << 20: cnt},
             waits={PEER: {12_000: cnt * 98 // 100, 3_000_000: cnt * 2 // 100},
                    WIRE: {40_000: cnt}, CALLER: {250_000: cnt}})

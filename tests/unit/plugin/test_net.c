@@ -24,6 +24,7 @@ static struct {
 	int contexts_cnt;
 	struct sxt_context *context;
 	int tclass;
+	uint64_t comm_id;
 	uint64_t bytes[SXT_RECVS_MAX];
 	int cnt;
 	bool optional;
@@ -167,6 +168,12 @@ int sxt_context_create(struct sxt_ib *ib, int tclass, struct sxt_context **out)
 	fake.contexts_cnt++;
 	*out = (struct sxt_context *)an_object;
 	return 0;
+}
+
+void sxt_context_note_comm(struct sxt_context *ctx, uint64_t comm_id)
+{
+	assert_ptr_equal(ctx, an_object);
+	fake.comm_id = comm_id;
 }
 
 void sxt_context_destroy(struct sxt_context *ctx)
@@ -643,6 +650,7 @@ static void a_communicator_is_a_context_that_starts_with_its_traffic_class(void 
 	(void)state;
 	assert_int_equal(ncclNetPlugin_v12.init(&ctx, 1, &config, quiet_logger, NULL), ncclSuccess);
 	assert_int_equal(*(int *)ctx, 106);
+	assert_int_equal(fake.comm_id, 1);
 	*(int *)ctx = 7; /* as NCCL's RMA transport does */
 	assert_int_equal(ncclNetPlugin_v12.listen(ctx, 0, handle, &listen_comm), ncclSuccess);
 	assert_ptr_equal(fake.context, an_object);

@@ -71,6 +71,7 @@ static void blocks_of_different_writers_share_no_cache_line(void **state)
 				 sizeof(struct sxt_tele_link),
 				 sizeof(struct sxt_tele_conn),
 				 sizeof(struct sxt_tele_path),
+				 sizeof(struct sxt_tele_comm),
 				 sizeof(struct sxt_tele_event)};
 
 	(void)state;
@@ -191,6 +192,21 @@ static void a_connection_without_a_record_writes_outside_of_the_segment(void **s
 	require_nothing_else();
 }
 
+static void a_communicator_is_its_record(void **state)
+{
+	uint32_t i;
+
+	(void)state;
+	look();
+	i = sxt_tele_comm_open(tele, 7);
+	ALLOW(tele->comms[i]);
+	ALLOW(tele->header->used);
+	require_nothing_else();
+	sxt_tele_comm_end(tele, i);
+	ALLOW(tele->comms[i]);
+	require_nothing_else();
+}
+
 static void closing_writes_the_header(void **state)
 {
 	(void)state;
@@ -218,6 +234,7 @@ int main(void)
 		TEST(the_data_path_writes_its_counters),
 		TEST(giving_a_record_away_folds_it_and_leaves_the_neighbour),
 		TEST(a_connection_without_a_record_writes_outside_of_the_segment),
+		TEST(a_communicator_is_its_record),
 		TEST(closing_writes_the_header),
 	};
 

@@ -137,6 +137,16 @@ static void a_counter_grows_by_what_is_added(void **state)
 	assert_int_equal(narrow, 42);
 }
 
+/* The table of buckets is filled when the clock starts. */
+static int start_clock(void **state)
+{
+	struct sxt_tele_moment moment;
+
+	(void)state;
+	sxt_tele_clock_start(&moment);
+	return 0;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -150,5 +160,5 @@ int main(void)
 		cmocka_unit_test(a_counter_grows_by_what_is_added),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, start_clock, NULL);
 }

@@ -68,6 +68,43 @@ static void a_connection_is_seen_with_its_link_and_paths(void **state)
 	sxt_tele_destroy(tele);
 }
 
+static void communicators_are_told_until_their_records_are_needed(void **state)
+{
+	struct sxt_tele *tele = rig_create(1);
+	struct sxt_tele_view *view = rig_view(tele);
+	const struct sxt_tele_conn_facts facts = {.direction = SXT_TELE_SENDS,
+						  .nic = "mlx5_0",
+						  .peer = "b:1",
+						  .comm = 0xfedcba9876543210};
+	struct sxt_tele_handle handle;
+	struct sxt_tele_comm comm;
+	struct sxt_tele_conn conn;
+
+	(void)state;
+	for (uint32_t i = 0; i < SXT_TELE_COMMS_CAP; i++)
+		assert_int_equal(sxt_tele_comm_open(tele, 1000 + i), i);
+	assert_int_equal(sxt_tele_comm_open(tele, 1), UINT32_MAX);
+	sxt_tele_comm_end(tele, UINT32_MAX);
+	sxt_tele_comm_end(tele, 9);
+	sxt_tele_comm_end(tele, 3);
+	assert_true(sxt_tele_comm_get(view, 9, &comm));
+	assert_int_equal(comm.id, 1009);
+	assert_true(comm.made != 0 && comm.ended >= comm.made);
+	assert_int_equal(sxt_tele_comm_open(tele, 2), 9); /* the one that ended first */
+	assert_true(sxt_tele_comm_get(view, 9, &comm));
+	assert_int_equal(comm.id, 2);
+	assert_int_equal(comm.ended, 0);
+	sxt_tele_conn_open(tele, &facts, &handle);
+	assert_true(sxt_tele_conn_get(view, handle.conn, &conn));
+	assert_true(conn.comm == facts.comm);
+	sxt_tele_conn_fail(tele, &handle, EIO, "gone");
+	assert_true(sxt_tele_conn_get(view, handle.conn, &conn));
+	assert_true(conn.comm == facts.comm);
+	assert_int_equal(sxt_tele_comm_open(NULL, 1), UINT32_MAX);
+	sxt_tele_close(view);
+	sxt_tele_destroy(tele);
+}
+
 static void a_lone_paths_counters_are_its_connections(void **state)
 {
 	struct sxt_tele *tele = rig_create(4);
@@ -360,6 +397,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(a_connection_is_seen_with_its_link_and_paths),
+		TEST(communicators_are_told_until_their_records_are_needed),
 		TEST(a_lone_paths_counters_are_its_connections),
 		TEST(connections_with_one_peer_share_a_link),
 		TEST(ended_records_stay_until_needed_and_go_oldest_first),

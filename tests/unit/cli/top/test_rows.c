@@ -23,6 +23,7 @@ struct image {
 	struct sxt_tele_link links[2];
 	struct sxt_tele_conn conns[CONNS];
 	struct sxt_tele_path paths[CONNS];
+	struct sxt_tele_comm comms[2];
 	struct sxt_tele_event events[4];
 };
 
@@ -64,6 +65,7 @@ static void init_image(struct image *image)
 	set_section(image, SXT_TELE_LINKS, image->links, sizeof(image->links[0]), 2);
 	set_section(image, SXT_TELE_CONNS, image->conns, sizeof(image->conns[0]), CONNS);
 	set_section(image, SXT_TELE_PATHS, image->paths, sizeof(image->paths[0]), CONNS);
+	set_section(image, SXT_TELE_COMMS, image->comms, sizeof(image->comms[0]), 2);
 	set_section(image, SXT_TELE_EVENTS, image->events, sizeof(image->events[0]), 4);
 	image->ports[0] = (struct sxt_tele_port){.sequence = 2,
 						 .state = SXT_TELE_PORT_UP,
@@ -173,7 +175,9 @@ static void a_record_given_away_is_not_subtracted(void **state)
 	conn->generation = 1;
 	conn->id = 2;
 	conn->opened = MADE + 105 * SEC;
+	conn->comm = 0xabc;
 	make_rows(rig);
+	assert_string_equal(row(rig, SXT_TOP_CONNECTIONS, 0)->address, "0000000000000abc");
 	assert_rate(row(rig, SXT_TOP_CONNECTIONS, 0)->rate, 2);
 	assert_rate(row(rig, SXT_TOP_CONNECTIONS, 0)->average, 4);
 	assert_rate(row(rig, SXT_TOP_PORTS, 0)->flow.now[0], 2);
