@@ -122,7 +122,7 @@ bool sxt_tele_link_get(const struct sxt_tele_view *view, uint32_t i, struct sxt_
 bool sxt_tele_conn_get(const struct sxt_tele_view *view, uint32_t i, struct sxt_tele_conn *out);
 
 /**
- * sxt_tele_path_get() - one path; of a lone path the counters are its connection's.
+ * sxt_tele_path_get() - one path; its counters are an even share of its connection's.
  * Returns as sxt_tele_port_get().
  */
 bool sxt_tele_path_get(const struct sxt_tele_view *view, uint32_t i, struct sxt_tele_path *out);

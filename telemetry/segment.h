@@ -215,7 +215,7 @@ struct sxt_tele_conn {
 	uint8_t reserved2[640];
 };
 
-/* One queue pair. Writer: the service thread or watcher; the counters the data path. */
+/* One queue pair. Writer: the service thread or watcher. */
 struct sxt_tele_path {
 	uint32_t sequence;
 	uint32_t conn; /* index of the connection's record */
@@ -229,8 +229,9 @@ struct sxt_tele_path {
 	uint16_t peer_lid;
 	char peer_hca[24];
 	uint8_t reserved[44];
-	/* Of a connection with one path its own counters are these. */
-	uint64_t messages; /* whole or in part over this path */
+	/* Not written: readers put in an even share of the connection's, whose messages go round
+	 * over its paths. */
+	uint64_t messages;
 	uint64_t bytes;
 	uint8_t reserved2[112];
 };
