@@ -36,7 +36,7 @@ static const struct {
 	enum meaning meaning;
 } counters[] = {
 #define SXT_COUNTER(name, meaning) {name, meaning},
-#include "cli/doctor/counters.def"
+#include "core/counters.def"
 #undef SXT_COUNTER
 };
 #define COUNTERS_CNT SXT_ARRAY_LEN(counters)

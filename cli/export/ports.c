@@ -70,7 +70,7 @@ static const struct {
 	enum kind kind;
 } known[] = {
 #define SXT_COUNTER(name, meaning) {name, meaning},
-#include "cli/doctor/counters.def"
+#include "core/counters.def"
 #undef SXT_COUNTER
 	{"port_rcv_data", RECEIVED_BYTES},      {"port_xmit_data", SENT_BYTES},
 	{"port_rcv_packets", RECEIVED_PACKETS}, {"port_xmit_packets", SENT_PACKETS},
