@@ -10,6 +10,7 @@
 
 #include "ib/data.h"
 #include "ib/ib.h"
+#include "ib/stall.h"
 #include "telemetry/clock.h"
 #include "telemetry/write.h"
 
@@ -19,7 +20,9 @@ struct sxt_measure {
 	uint32_t *done_row; /* in their latency: what a request waits for until it is done */
 	struct sxt_tele *tele;
 	struct sxt_tele_handle handle;
-	uint64_t stamps[]; /* by request: when it was accepted */
+	bool has_failed;               /* atomic: whatever is in flight will not come */
+	struct sxt_stall_memory stall; /* the watcher's */
+	uint64_t stamps[];             /* by request: when it was accepted */
 };
 
 static SXT_INLINE uint64_t sxt_measure_stamp(enum sxt_measuring how)

@@ -103,16 +103,18 @@ static void record_open(struct sxt_conn *conn, struct sxt_measure *measure)
 		.paths = paths,
 		.paths_cnt = conn->paths_cnt,
 	};
+	struct sxt_tele_counters *counters;
 
 	peer_process(conn, peer, sizeof(peer));
 	for (uint32_t i = 0; i < conn->paths_cnt; i++)
 		path_record(&conn->paths[i], &paths[i]);
 	sxt_tele_conn_open(measure->tele, &facts, &measure->handle);
-	measure->counters = measure->handle.counters;
-	measure->done_row =
-		measure->counters->latency[conn->kind == SXT_CONN_SEND ? SXT_TELE_WAIT_WIRE
-								       : SXT_TELE_WAIT_PEER];
-	sxt_tele_set64(&measure->counters->last_done, sxt_tele_ticks());
+	counters = measure->handle.counters;
+	measure->done_row = counters->latency[conn->kind == SXT_CONN_SEND ? SXT_TELE_WAIT_WIRE
+									  : SXT_TELE_WAIT_PEER];
+	sxt_tele_set64(&counters->last_done, sxt_tele_ticks());
+	/* Pairs with the acquire of who looks for stalls. */
+	__atomic_store_n(&measure->counters, counters, __ATOMIC_RELEASE);
 	if (measure->handle.conn == UINT32_MAX)
 		sxt_watcher_wake(conn->ctx->ib->watcher); /* which adds it to its link */
 }
@@ -145,8 +147,10 @@ static bool has_record(const struct sxt_conn *conn)
 
 void sxt_tell_conn_failed(struct sxt_conn *conn, int error, const char *text)
 {
-	if (has_record(conn))
-		sxt_tele_conn_fail(conn->measure->tele, &conn->measure->handle, -error, text);
+	if (!has_record(conn))
+		return;
+	__atomic_store_n(&conn->measure->has_failed, true, __ATOMIC_RELAXED);
+	sxt_tele_conn_fail(conn->measure->tele, &conn->measure->handle, -error, text);
 }
 
 void sxt_tell_conn_gone(struct sxt_conn *conn)

@@ -10,6 +10,8 @@
 #include "ib/port.h"
 #include "ib/process.h"
 #include "ib/side.h"
+#include "ib/stalls.h"
+#include "telemetry/clock.h"
 #include "telemetry/write.h"
 
 #include <errno.h>
@@ -34,6 +36,10 @@ int sxt_watcher_create(struct sxt_ib *ib, bool is_manual, struct sxt_watcher **o
 	pthread_mutex_init(&watcher->lock, NULL);
 	sxt_list_init(&watcher->sides);
 	sxt_list_init(&watcher->listeners);
+	if (sxt_stalls_create(ib, &watcher->stalls) != 0) {
+		sxt_watcher_destroy(watcher);
+		return -ENOMEM;
+	}
 	*out = watcher;
 	return 0;
 }
@@ -42,6 +48,7 @@ void sxt_watcher_destroy(struct sxt_watcher *watcher)
 {
 	if (watcher == NULL)
 		return;
+	sxt_stalls_destroy(watcher->stalls);
 	free(watcher->attempts);
 	pthread_mutex_destroy(&watcher->start_lock);
 	pthread_mutex_destroy(&watcher->lock);
@@ -259,11 +266,14 @@ static int wait_ms(const struct sxt_watcher *watcher, int max_wait_ms)
 {
 	uint64_t next_ns = sxt_sides_next_ns(watcher);
 	uint64_t shared_ns = sxt_tele_shared_due_ns(watcher->ib->tele);
+	uint64_t stalls_ns = sxt_stalls_next_ns(watcher->stalls);
 	uint64_t now_ns = watcher->ib->sys->now_ns();
 	uint64_t ms;
 
 	if (shared_ns < next_ns)
 		next_ns = shared_ns;
+	if (stalls_ns < next_ns)
+		next_ns = stalls_ns;
 	if (next_ns == UINT64_MAX)
 		return max_wait_ms;
 	ms = next_ns <= now_ns ? 0 : (next_ns - now_ns + SXT_NS_PER_MS - 1) / SXT_NS_PER_MS;
@@ -291,4 +301,5 @@ void sxt_watcher_step(struct sxt_watcher *watcher, int max_wait_ms)
 	sxt_sides_run_timers(watcher, now_ns);
 	sxt_tele_add_shared(watcher->ib->tele, now_ns);
 	pthread_mutex_unlock(&watcher->lock);
+	sxt_stalls_run(watcher->stalls, now_ns, sxt_tele_ticks());
 }

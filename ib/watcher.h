@@ -19,6 +19,7 @@
 
 struct sxt_attempt;
 struct sxt_ib;
+struct sxt_stalls;
 
 /* What an epoll event's number means. */
 #define SXT_WATCH_WAKE    1u
@@ -28,7 +29,8 @@ struct sxt_ib;
 
 struct sxt_watcher {
 	struct sxt_ib *ib;
-	bool is_manual; /* no thread: a test calls sxt_watcher_step() */
+	struct sxt_stalls *stalls; /* its own thread's; NULL: not looked for */
+	bool is_manual;            /* no thread: a test calls sxt_watcher_step() */
 
 	pthread_mutex_t start_lock; /* the four below */
 	uint32_t users_cnt;
