@@ -26,6 +26,7 @@
  *               CTS shadow                           16384
  *               size records         4096             4096   2560, and to the page's end
  *   sum, one path                   39552            32448
+ *   stamps of telemetry              2096              368   by ib/measure.h, while it is on
  */
 #define SXT_RING_ENTRIES 256u
 #define SXT_SENDS_MAX    256u /* requests of a send end: one per member the peer can open */

@@ -336,8 +336,8 @@ static void print_nothing(const struct sxt_top_source *source, FILE *out)
 	fputs("If a job runs on this host, one of these holds:\n"
 	      "  - It does not use the plugin: NCCL_DEBUG=INFO shows which network NCCL took;\n"
 	      "    NCCL_NET_PLUGIN=sextant and NCCL_NET=Sextant make it this one.\n"
-	      "  - Its telemetry is off: SEXTANT_TELEMETRY=1 for the job turns it on. Where it\n"
-	      "    could not be had, its log has a warning that says why (a full /dev/shm).\n"
+	      "  - Its telemetry is off: the job has SEXTANT_TELEMETRY=0, or it could not be had\n"
+	      "    and its log has a warning that says why (a full /dev/shm).\n"
 	      "  - It runs in a container with a /dev/shm of its own: run this command inside it,\n"
 	      "    or share the host's (docker --ipc=host, Kubernetes hostIPC: true).\n"
 	      "  - It runs as another user: run this command as that user, or as root.\n",

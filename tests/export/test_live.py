@@ -55,7 +55,7 @@ def main():
         bench = subprocess.Popen(
             [SEXTANT, "bench", "--plugin", PLUGIN, "--ranks", str(RANKS), "--hosts", "2",
              "--pattern", "sendrecv", "-b", str(SIZE), "-e", str(SIZE), "-n", str(ITERATIONS)],
-            env=dict(os.environ, SEXTANT_TELEMETRY="1", TORCHELASTIC_RUN_ID=JOB[9:]),
+            env=dict(os.environ, TORCHELASTIC_RUN_ID=JOB[9:]),
             stdout=subprocess.DEVNULL)
         live = until(lambda: is_whole(page := exporter.page()) and page)
         last = 0

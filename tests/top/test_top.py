@@ -99,7 +99,7 @@ def as_json(folder):
 
 def empty(folder):
     out, _ = sextant("top", "--dir", folder)
-    for word in (folder, "SEXTANT_TELEMETRY=1", "hostIPC", "another user", "NCCL_NET=Sextant"):
+    for word in (folder, "SEXTANT_TELEMETRY=0", "hostIPC", "another user", "NCCL_NET=Sextant"):
         check(word in out, f"'{word}' is not in:\n{out}")
     check(document("--dir", folder)["processes"] == [], "processes of nothing")
     out, _ = sextant("top", "--dir", folder + "/none", status=69)
