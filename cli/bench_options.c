@@ -4,6 +4,8 @@
 #include "cli/bench.h"
 #include "cli/cli.h"
 
+#include "tuner/words.h"
+
 #include "core/config.h"
 
 #include <argp.h>
@@ -51,9 +53,11 @@ static const struct argp_option option_list[] = {
 	{NULL, 0, NULL, 0, "What is run:", 2},
 	{"pattern", KEY_PATTERN, "NAME", 0,
 	 "all_reduce, all_gather, reduce_scatter, alltoall, sendrecv or ll (all_reduce)", 2},
-	{"algo", KEY_ALGO, "NAME", 0, "ring or tree, of all_reduce (ring)", 2},
+	{"algo", KEY_ALGO, "NAME", 0, "ring or tree, of all_reduce ($NCCL_ALGO, ring)", 2},
 	{"proto", KEY_PROTO, "NAME", 0,
-	 "simple, ll or ll128; ll128 needs a device that writes 128-byte lines in order", 2},
+	 "simple, ll or ll128 ($NCCL_PROTO, simple); ll128 needs a device that writes 128-byte "
+	 "lines in order",
+	 2},
 	{"channels", KEY_CHANNELS, "N", 0, "Rings or trees side by side (2; alltoall 8)", 2},
 	{"group", KEY_GROUP, "N", 0,
 	 "Channels that share a connection, in grouped receives (1; alltoall as many as it can)",
@@ -197,6 +201,20 @@ static error_t parse_work(int key, char *arg, struct argp_state *state)
 	}
 }
 
+/* As NCCL does; lists, exclusions and unknown words leave all as it is. Pairs have no algorithm. */
+static void take_environment(struct bench_options *o)
+{
+	const char *algo = sxt_env_get("NCCL_ALGO");
+	const char *proto = sxt_env_get("NCCL_PROTO");
+
+	if (strcmp(o->spec.pattern->algo, "p2p") == 0)
+		return;
+	if (o->algo == NULL && algo != NULL && sxt_algo_of(algo) >= 0)
+		o->algo = sxt_algo_names[sxt_algo_of(algo)];
+	if (o->spec.proto == NULL && proto != NULL && sxt_proto_of(proto) >= 0)
+		o->spec.proto = sxt_drv_proto_find(sxt_proto_names[sxt_proto_of(proto)]);
+}
+
 static void check_algo(struct bench_options *o, struct argp_state *state)
 {
 	const struct sxt_drv_pattern *pattern =
@@ -228,6 +246,7 @@ static void check_ports(const struct sxt_drv_use *use, struct argp_state *state)
 
 static void check_all(struct bench_options *o, struct argp_state *state)
 {
+	take_environment(o);
 	check_algo(o, state);
 	check_ports(&o->use, state);
 	if (o->spec.proto == NULL)

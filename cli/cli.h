@@ -66,6 +66,12 @@ int sxt_cmd_top(int argc, char **argv);
 int sxt_cmd_snapshot(int argc, char **argv);
 
 /**
+ * sxt_cmd_tune() - `sextant tune sweep, fit, plot, lint, explain, estimate`: rules of the tuner.
+ * @argc, @argv: the subcommand's own arguments. Return: exit status.
+ */
+int sxt_cmd_tune(int argc, char **argv);
+
+/**
  * sxt_cli_parse_int() - an option's whole number; ends the command with a usage error otherwise.
  * @state: of the parser. @name: the option, "--abi". @text: its value. @min, @max: its range.
  * Return: the number.

@@ -23,6 +23,7 @@ static const struct sxt_command commands[] = {
 	{"snapshot", "save this host's telemetry and port counters as a file", sxt_cmd_snapshot},
 	{"soft", "run programs on the software HCA, without hardware", sxt_cmd_soft},
 	{"top", "watch the processes that use Sextant on this host", sxt_cmd_top},
+	{"tune", "make and explain rules for NCCL's choice of algorithm", sxt_cmd_tune},
 };
 
 static const char *log_prefix = "sextant";

@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 packages=(build-essential cmake ninja-build pkg-config libibverbs-dev libjansson-dev
-	libarchive-dev libmicrohttpd-dev libncurses-dev)
+	libarchive-dev libmicrohttpd-dev libncurses-dev libgsl-dev)
 missing=()
 for package in "${packages[@]}"; do
 	[ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] ||

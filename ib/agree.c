@@ -159,3 +159,44 @@ bool sxt_agree_next(const struct sxt_agree_end *own, const struct sxt_agree_end 
 	}
 	return false;
 }
+
+void sxt_tuner_text(const struct sxt_wire_tuner *tuner, char out[SXT_TUNER_TEXT_BYTES])
+{
+	if (tuner->digest == 0)
+		snprintf(out, SXT_TUNER_TEXT_BYTES, "no rules");
+	else
+		snprintf(out, SXT_TUNER_TEXT_BYTES, "digest %016llx%s",
+			 (unsigned long long)tuner->digest,
+			 tuner->use == SXT_TUNER_USED ? "" : " (not in use)");
+}
+
+bool sxt_agree_tuner(const char *own, const struct sxt_wire_tuner *own_tuner, const char *peer,
+		     const struct sxt_wire_tuner *peer_tuner, struct sxt_agree_line *out)
+{
+	bool is_same = own_tuner->digest == peer_tuner->digest;
+	bool is_fatal =
+		!is_same && own_tuner->use == SXT_TUNER_USED && peer_tuner->use == SXT_TUNER_USED;
+	char own_text[SXT_TUNER_TEXT_BYTES];
+	char peer_text[SXT_TUNER_TEXT_BYTES];
+
+	/* Of equal rules only those known to be left aside at one end make a difference. */
+	if (is_same &&
+	    (own_tuner->digest == 0 || own_tuner->use == peer_tuner->use ||
+	     own_tuner->use == SXT_TUNER_UNKNOWN || peer_tuner->use == SXT_TUNER_UNKNOWN))
+		return false;
+	sxt_tuner_text(own_tuner, own_text);
+	sxt_tuner_text(peer_tuner, peer_text);
+	out->level = is_fatal ? SXT_LOG_ERROR : SXT_LOG_WARN;
+	/* Both names first: the peer hears no more than 255 bytes of it. */
+	snprintf(out->text, sizeof(out->text), "tuner rules differ: %s on %s, %s on %s: %s",
+		 own_text, own, peer_text, peer,
+		 is_fatal
+			 ? "ranks would wait for each other; set SEXTANT_TUNER_FILE alike on all "
+			   "hosts "
+			   "(`sextant tune lint FILE` prints the digest)"
+			 : "continuing, but ranks that choose differently wait for each other; set "
+			   "SEXTANT_TUNER_FILE, NCCL_TUNER_PLUGIN, NCCL_ALGO and NCCL_PROTO alike "
+			   "on all "
+			   "hosts");
+	return true;
+}

@@ -46,4 +46,22 @@ struct sxt_agree_line {
 bool sxt_agree_next(const struct sxt_agree_end *own, const struct sxt_agree_end *peer, uint32_t *at,
 		    struct sxt_agree_line *out);
 
+/**
+ * sxt_agree_tuner() - do the tuners of two ends answer alike?
+ * @own, @peer: names of the ends. @own_tuner, @peer_tuner: what they say.
+ * @out: written when they may not: SXT_LOG_ERROR where both are in use, so that ranks would wait
+ * for each other for ever; both ends, both digests, what to do.
+ * Return: true if there is something to tell.
+ */
+bool sxt_agree_tuner(const char *own, const struct sxt_wire_tuner *own_tuner, const char *peer,
+		     const struct sxt_wire_tuner *peer_tuner, struct sxt_agree_line *out);
+
+#define SXT_TUNER_TEXT_BYTES 64
+
+/**
+ * sxt_tuner_text() - what an end says of its tuner, for messages.
+ * @tuner: the words. @out: "no rules", "digest 0123456789abcdef in use" and the like.
+ */
+void sxt_tuner_text(const struct sxt_wire_tuner *tuner, char out[SXT_TUNER_TEXT_BYTES]);
+
 #endif

@@ -5,6 +5,7 @@
 
 #include "core/log.h"
 #include "core/status.h"
+#include "ib/agree.h"
 #include "ib/conn.h"
 #include "ib/context.h"
 #include "ib/listen.h"
@@ -216,30 +217,81 @@ static int hand_over(struct sxt_attempt *attempt, struct sxt_conn **out)
 	return 0;
 }
 
+/* What there is to tell of our tuner, for this communicator. Return: false for nothing. */
+static bool own_tuner(const struct sxt_attempt *attempt, struct sxt_wire_tuner *out)
+{
+	/* Relaxed, here and below: they stand for nothing else. */
+	sxt_tuner_fn tuner = atomic_load_explicit(&attempt->ib->tuner, memory_order_relaxed);
+
+	memset(out, 0, sizeof(*out));
+	if (tuner != NULL)
+		tuner(attempt->ctx != NULL ? attempt->ctx->comm_id : 0, out);
+	return tuner != NULL;
+}
+
+int sxt_attempt_check_tuner(struct sxt_attempt *attempt)
+{
+	struct sxt_ib *ib = attempt->ib;
+	struct sxt_wire_tuner own;
+	struct sxt_agree_line line;
+	struct peer_words peer;
+	char name[96];
+
+	if (!attempt->has_tuner || !own_tuner(attempt, &own))
+		return 0;
+	read_peer(attempt, &peer);
+	snprintf(name, sizeof(name), "%s:%d", ib->host, (int)ib->pid);
+	if (!sxt_agree_tuner(name, &own, peer.name, &attempt->tuner, &line))
+		return 0;
+	if (line.level == SXT_LOG_ERROR)
+		return sxt_attempt_fail(attempt, -EPROTO, "%s", line.text);
+	if (!atomic_exchange_explicit(&ib->tuner_was_told, true, memory_order_relaxed))
+		SXT_LOG(line.level, "%s", line.text);
+	return 0;
+}
+
+/* Ranks that chose differently wait for connections that the others do not make. */
+static void tuner_words(const struct sxt_attempt *attempt, char *out, size_t out_bytes)
+{
+	struct sxt_wire_tuner own;
+	char text[SXT_TUNER_TEXT_BYTES];
+
+	out[0] = '\0';
+	if (!own_tuner(attempt, &own))
+		return;
+	sxt_tuner_text(&own, text);
+	snprintf(out, out_bytes,
+		 "; the tuner here has %s: compare with the line \"tuner:\" of the peer's log or "
+		 "`sextant tune lint FILE` there",
+		 text);
+}
+
 static int check_time(struct sxt_attempt *attempt)
 {
 	uint64_t limit_ns = attempt->ib->config->connect_timeout_s * SXT_NS_PER_SEC;
 	uint64_t spent_ns = attempt->ib->sys->now_ns() - attempt->begin_ns;
 	const char *waits_for = attempt->steps[attempt->step].waits_for;
 	struct peer_words peer;
+	char tuner[224];
 
 	if (spent_ns < limit_ns / 2 || (spent_ns < limit_ns && attempt->was_warned))
 		return -EAGAIN;
 	read_peer(attempt, &peer);
+	tuner_words(attempt, tuner, sizeof(tuner));
 	if (spent_ns >= limit_ns)
 		return sxt_attempt_fail(attempt, -ETIMEDOUT,
 					"gave up after %u s (SEXTANT_CONNECT_TIMEOUT), still "
-					"waiting for %s%s%s",
+					"waiting for %s%s%s%s",
 					attempt->ib->config->connect_timeout_s, waits_for,
 					peer.trouble[0] != '\0' ? "; its side channel: " : "",
-					peer.trouble);
+					peer.trouble, tuner);
 	attempt->was_warned = true;
 	SXT_LOG(SXT_LOG_WARN,
 		"%s %s on port %s: waiting for %s since %u s; gives up at %u s "
-		"(SEXTANT_CONNECT_TIMEOUT), continuing",
+		"(SEXTANT_CONNECT_TIMEOUT), continuing%s",
 		is_connecting(attempt) ? "connect to" : "accept from", peer.name,
 		attempt->nic->label, waits_for, (uint32_t)(spent_ns / SXT_NS_PER_SEC),
-		attempt->ib->config->connect_timeout_s);
+		attempt->ib->config->connect_timeout_s, tuner);
 	return -EAGAIN;
 }
 
@@ -406,11 +458,14 @@ static void add_end(const struct sxt_attempt *attempt, uint16_t memory_type,
 static void add_connect(struct sxt_attempt *attempt, struct sxt_frame_out *frame)
 {
 	const uint32_t to = attempt->resort.to;
+	struct sxt_wire_tuner tuner;
 
 	attempt->tries = 0;
 	for (uint32_t i = 0; i < attempt->conn->paths_cnt; i++)
 		attempt->tries += attempt->conn->paths[i].local.path.epoch;
 	sxt_frame_add(frame, SXT_TLV_TOKEN, attempt->handle.token, sizeof(attempt->handle.token));
+	if (own_tuner(attempt, &tuner))
+		sxt_frame_add(frame, SXT_TLV_TUNER, &tuner, sizeof(tuner));
 	add_end(attempt, SXT_TLV_RING, frame);
 	if (to != SXT_RESORT_NAMED)
 		sxt_frame_add(frame, SXT_TLV_RESORT, &to, sizeof(to));

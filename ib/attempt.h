@@ -58,6 +58,8 @@ struct sxt_attempt {
 	char refused_text[256];
 	uint32_t peer_id;
 	struct sxt_wire_memory memory;
+	bool has_tuner; /* the accepting end */
+	struct sxt_wire_tuner tuner;
 	uint32_t paths_cnt;
 	uint32_t theirs_cnt;
 	uint32_t own_cnt; /* not of the inbox, as own and own_places */
@@ -118,6 +120,13 @@ SXT_MUST_CHECK int sxt_attempt_make_conn(struct sxt_attempt *attempt, int kind, 
  * @attempt: with the peer's paths. Return: 0 or -EOPNOTSUPP (logged).
  */
 SXT_MUST_CHECK int sxt_attempt_check_links(struct sxt_attempt *attempt);
+
+/**
+ * sxt_attempt_check_tuner() - ranks that choose by unlike rules would wait for each other for ever.
+ * @attempt: the accepting end, with what the peer said of its tuner.
+ * Return: 0, also where the difference is only told, or -EPROTO (logged).
+ */
+SXT_MUST_CHECK int sxt_attempt_check_tuner(struct sxt_attempt *attempt);
 
 /**
  * sxt_attempt_start_conn() - join the end with the peer's from the inbox.

@@ -53,7 +53,7 @@ struct sxt_context {
 	struct sxt_list attempts;  /* struct sxt_attempt: being connected or accepted */
 	struct sxt_list listeners; /* struct sxt_listener */
 	_Atomic uint64_t stale_completions_cnt; /* of connections that are gone */
-	uint64_t comm_id;                       /* for telemetry; 0 unknown */
+	uint64_t comm_id;                       /* of NCCL; 0 unknown */
 	uint32_t comm_record;                   /* its place there, UINT32_MAX none */
 };
 

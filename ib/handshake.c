@@ -234,6 +234,7 @@ static const struct fixed fixed_records[] = {
 	FIXED(SXT_TLV_FAILED, failed, has_failed),
 	FIXED(SXT_TLV_RESORT, resort, has_resort),
 	FIXED(SXT_TLV_TRIES, tries, has_tries),
+	FIXED(SXT_TLV_TUNER, tuner, has_tuner),
 };
 
 static int take_path(const uint8_t *value, size_t bytes, struct sxt_frame_facts *facts, char *why,

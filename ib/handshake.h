@@ -36,18 +36,20 @@ struct sxt_frame_facts {
 	bool has_failed;
 	bool has_resort;
 	bool has_tries;
+	bool has_tuner;
 	uint8_t process[SXT_UUID_BYTES];
 	uint8_t token[SXT_TOKEN_BYTES];
 	struct sxt_wire_memory ring;
 	struct sxt_wire_memory records;
 	struct sxt_wire_progress progress;
-	int error;        /* negative errno */
-	char text[256];   /* of the error; texts are printable ASCII and terminated */
-	char host[80];    /* "" when not said */
-	char release[32]; /* "" when not said */
-	uint64_t failed;  /* a bit per path */
-	uint32_t resort;  /* number of a NIC of ours */
-	uint32_t tries;   /* all paths' epochs together */
+	struct sxt_wire_tuner tuner; /* zeroes when not said */
+	int error;                   /* negative errno */
+	char text[256];              /* of the error; texts are printable ASCII and terminated */
+	char host[80];               /* "" when not said */
+	char release[32];            /* "" when not said */
+	uint64_t failed;             /* a bit per path */
+	uint32_t resort;             /* number of a NIC of ours */
+	uint32_t tries;              /* all paths' epochs together */
 	/* Last, since they are large, and only as many as are counted are ever written. */
 	uint32_t paths_cnt;
 	uint32_t candidates_cnt;

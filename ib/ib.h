@@ -58,6 +58,21 @@ SXT_MUST_CHECK int sxt_ib_get(struct sxt_ib **out);
  */
 void sxt_ib_note_abi(struct sxt_ib *ib, int abi);
 
+struct sxt_wire_tuner;
+
+/**
+ * sxt_tuner_fn - what this process's tuner answers by.
+ * @comm: number of the communicator; 0 not known, which is any. @out: written.
+ * Thread: any, also under locks of the transport.
+ */
+typedef void (*sxt_tuner_fn)(uint64_t comm, struct sxt_wire_tuner *out);
+
+/**
+ * sxt_ib_note_tuner() - who knows it, to tell peers.
+ * @ib: the transport. @tuner: stays callable. Thread: any.
+ */
+void sxt_ib_note_tuner(struct sxt_ib *ib, sxt_tuner_fn tuner);
+
 /**
  * sxt_ib_put() - give the process's transport back; the last one stops the watcher and frees all.
  * @ib: from sxt_ib_get(); NULL is fine. Every context and connection must be gone.
@@ -107,9 +122,9 @@ SXT_MUST_CHECK int sxt_ib_merge(struct sxt_ib *ib, const int *devs, int cnt, int
 SXT_MUST_CHECK int sxt_context_create(struct sxt_ib *ib, int tclass, struct sxt_context **out);
 
 /**
- * sxt_context_note_comm() - tell telemetry which communicator a context is; its connections are
- * told as of it. @ctx: without connections yet, and named once. @comm_id: as NCCL has it.
- * Thread: any, takes the segment's lock. Path: slow.
+ * sxt_context_note_comm() - which communicator a context is: telemetry tells its connections as
+ * of it, and peers hear of its tuner. @ctx: without connections yet, and named once. @comm_id: as
+ * NCCL has it. Thread: any, takes the segment's lock. Path: slow.
  */
 void sxt_context_note_comm(struct sxt_context *ctx, uint64_t comm_id);
 
@@ -292,6 +307,14 @@ enum sxt_measuring {
  * @ib: the transport. Return: how all of its connections are to be measured.
  */
 enum sxt_measuring sxt_ib_measuring(const struct sxt_ib *ib);
+
+struct sxt_tele;
+
+/**
+ * sxt_ib_tele() - the process's telemetry segment.
+ * @ib: the transport; the segment stays as long. Return: NULL while telemetry is off.
+ */
+struct sxt_tele *sxt_ib_tele(const struct sxt_ib *ib);
 
 /**
  * sxt_measure_sent() - a message was accepted.

@@ -51,6 +51,8 @@ int sxt_listener_offer(struct sxt_listener *listener, struct sxt_side *side, uin
 	memcpy(offer->paths, facts->paths, facts->paths_cnt * sizeof(offer->paths[0]));
 	offer->eces = facts->eces;
 	offer->ring = facts->ring;
+	offer->has_tuner = facts->has_tuner;
+	offer->tuner = facts->tuner;
 	sxt_list_append(&listener->offers, &offer->node);
 	listener->offers_cnt++;
 	return 0;
@@ -268,6 +270,8 @@ static int accept_take(struct sxt_attempt *attempt)
 		       offer->candidates_cnt * sizeof(offer->candidates[0]));
 		attempt->eces = offer->eces;
 		attempt->memory = offer->ring;
+		attempt->has_tuner = offer->has_tuner;
+		attempt->tuner = offer->tuner;
 		attempt->is_answered = true;
 		offer_free(listener, offer);
 		rc = 0;
@@ -302,8 +306,10 @@ static int accept_answer(struct sxt_attempt *attempt)
 static int accept_make(struct sxt_attempt *attempt)
 {
 	struct sxt_watcher *watcher = attempt->ib->watcher;
-	int rc = sxt_attempt_need_context(attempt);
+	int rc = sxt_attempt_check_tuner(attempt);
 
+	if (rc == 0)
+		rc = sxt_attempt_need_context(attempt);
 	if (rc == 0)
 		rc = sxt_resort_begin(attempt);
 	if (rc == 0)

@@ -22,6 +22,8 @@ struct sxt_offer {
 	struct sxt_side *side; /* reference held */
 	uint32_t peer_id;
 	struct sxt_wire_memory ring;
+	bool has_tuner;
+	struct sxt_wire_tuner tuner;
 	uint32_t candidates_cnt;
 	struct sxt_wire_candidate candidates[SXT_CANDIDATES_MAX];
 	struct sxt_eces eces;

@@ -195,11 +195,22 @@ enum sxt_measuring sxt_ib_measuring(const struct sxt_ib *ib)
 							       : SXT_MEASURE_BY_COUNTER;
 }
 
+struct sxt_tele *sxt_ib_tele(const struct sxt_ib *ib)
+{
+	return ib->tele;
+}
+
 void sxt_ib_note_abi(struct sxt_ib *ib, int abi)
 {
 	sxt_tele_note_abi(ib->tele, abi);
 	/* Relaxed: it stands for nothing else. */
 	atomic_store_explicit(&ib->abi, abi, memory_order_relaxed);
+}
+
+void sxt_ib_note_tuner(struct sxt_ib *ib, sxt_tuner_fn tuner)
+{
+	/* Relaxed: it stands for nothing else. */
+	atomic_store_explicit(&ib->tuner, tuner, memory_order_relaxed);
 }
 
 void sxt_ib_put(struct sxt_ib *ib)

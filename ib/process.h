@@ -38,8 +38,10 @@ struct sxt_ib {
 	_Atomic int nics_cnt; /* release publishes the NIC before, acquire reads it: no lock */
 	char left_out[768];   /* which ports are not among them and why, for when none is left */
 	struct sxt_watcher *watcher;
-	_Atomic int abi;       /* of NCCL's interface, for messages; 0 unknown */
-	struct sxt_tele *tele; /* this process's segment; NULL: telemetry is off */
+	_Atomic int abi;             /* of NCCL's interface, for messages; 0 unknown */
+	struct sxt_tele *tele;       /* this process's segment; NULL: telemetry is off */
+	_Atomic(sxt_tuner_fn) tuner; /* NULL: there is none to tell of */
+	_Atomic bool tuner_was_told; /* that it differs from a peer's */
 };
 
 /* What a transport is made from; all of it outlives the transport. */

@@ -100,7 +100,7 @@ enum sxt_tlv_type {
 	SXT_TLV_CANDIDATE = 10, /* struct sxt_wire_candidate, one per address */
 	SXT_TLV_FAILED = 11,    /* uint64, a bit per path */
 	SXT_TLV_SETTINGS = 12,  /* lines "NAME=value" of what both ends should have alike */
-	SXT_TLV_TUNER = 13,     /* reserved: a digest of the tuner's tables; skipped */
+	SXT_TLV_TUNER = 13,     /* struct sxt_wire_tuner, in CONNECT */
 	SXT_TLV_OTHER = 14,     /* struct sxt_wire_candidate of a port outside the NIC */
 	SXT_TLV_RESORT = 15,    /* uint32: NIC of the receiver to use in place of the listener's */
 	SXT_TLV_TRIES = 16,     /* uint32: sum of the epochs in the CONNECT that is answered */
@@ -140,6 +140,21 @@ struct sxt_wire_ece {
 };
 SXT_ASSERT_SIZE(struct sxt_wire_ece, 16);
 SXT_ASSERT_OFFSET(struct sxt_wire_ece, path, 12);
+
+/* What the sender's tuner answers by. */
+struct sxt_wire_tuner {
+	uint64_t digest; /* of its rules; 0 none */
+	uint8_t use;     /* enum sxt_tuner_use */
+	uint8_t reserved[7];
+};
+SXT_ASSERT_SIZE(struct sxt_wire_tuner, 16);
+SXT_ASSERT_OFFSET(struct sxt_wire_tuner, use, 8);
+
+enum sxt_tuner_use {
+	SXT_TUNER_UNKNOWN = 0, /* which communicator it is for is not known, or no tuner yet */
+	SXT_TUNER_UNUSED = 1,  /* no tuner of the communicator, or one that leaves all to NCCL */
+	SXT_TUNER_USED = 2
+};
 
 #define SXT_PORTS_MAX 8  /* physical ports of one virtual NIC, ABI v12 */
 #define SXT_PATHS_MAX 64 /* queue pairs of one connection */

@@ -9,6 +9,8 @@
 #include "ib/ib.h"
 #include "plugin/logger.h"
 #include "plugin/result.h"
+#include "plugin/ruleset.h"
+#include "plugin/tuner.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -57,6 +59,7 @@ static void process_claim(void)
 /* Takes one use of the transport. */
 static int process_enter(int abi, struct sxt_ib **out)
 {
+	const struct sxt_ruleset *rules;
 	bool legacy = abi <= 10;
 	struct sxt_ib *ib;
 	int rc = 0;
@@ -75,9 +78,15 @@ static int process_enter(int abi, struct sxt_ib **out)
 	net_process.legacy_user = net_process.legacy_user || legacy;
 	*out = ib;
 unlock:
-	if (rc == 0)
+	if (rc == 0) {
 		sxt_ib_note_abi(*out, abi);
+		sxt_ib_note_tuner(*out, sxt_tuner_of);
+	}
 	pthread_mutex_unlock(&net_process.lock);
+	/* Ranks may connect before their tuners begin. Without memory now, the tuner tries again.
+	 */
+	if (rc == 0)
+		sxt_ignore(sxt_ruleset_get(&rules));
 	return rc;
 }
 
@@ -99,6 +108,24 @@ static void process_leave(struct sxt_ib *ib)
 		net_process.ib = NULL;
 	sxt_ib_put(ib);
 	pthread_mutex_unlock(&net_process.lock);
+}
+
+struct sxt_ib *sxt_net_hold(void)
+{
+	struct sxt_ib *ib = NULL;
+
+	pthread_mutex_lock(&net_process.lock);
+	process_claim();
+	if (net_process.ib != NULL && sxt_ib_get(&ib) == 0)
+		net_process.users_cnt++;
+	pthread_mutex_unlock(&net_process.lock);
+	return ib;
+}
+
+void sxt_net_release(struct sxt_ib *ib)
+{
+	if (ib != NULL)
+		process_leave(ib);
 }
 
 static struct sxt_ib *process_ib(void)

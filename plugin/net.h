@@ -35,6 +35,17 @@ ncclResult_t sxt_net_init_ctx(int abi, uint64_t comm_id, ncclDebugLogger_t logge
  */
 ncclResult_t sxt_net_finalize(void *ctx);
 
+struct sxt_ib;
+
+/**
+ * sxt_net_hold() - keep the transport, where a communicator has opened it.
+ * Thread: any, takes a lock. Return: NULL where none has; else sxt_net_release() gives it back.
+ */
+struct sxt_ib *sxt_net_hold(void);
+
+/** sxt_net_release() - the end of sxt_net_hold(). @ib: what it returned; NULL is fine. */
+void sxt_net_release(struct sxt_ib *ib);
+
 /**
  * sxt_net_devices() - how many NICs there are, physical ones first, merged ones after them.
  * @ndev: set on success.

@@ -67,6 +67,8 @@ static bool bytes_get(const struct sxt_tele_view *view, uint64_t at, void *out, 
 static bool section_is_sound(const struct sxt_tele_section *section, size_t record_bytes,
 			     uint64_t bytes)
 {
+	if (section->cap == 0) /* a release before it was there */
+		return true;
 	if (section->offset % 8 != 0 || section->stride % 8 != 0 ||
 	    section->stride < record_bytes || section->offset < sizeof(struct sxt_tele_header) ||
 	    section->offset > bytes)
@@ -87,6 +89,7 @@ static const size_t record_bytes[SXT_TELE_SECTIONS] = {
 	[SXT_TELE_PATHS] = sizeof(struct sxt_tele_path),
 	[SXT_TELE_COMMS] = sizeof(struct sxt_tele_comm),
 	[SXT_TELE_EVENTS] = sizeof(struct sxt_tele_event),
+	[SXT_TELE_CHOICES] = sizeof(struct sxt_tele_choice),
 };
 
 static bool sections_are_sound(const struct sxt_tele_section *sections, uint64_t bytes)
@@ -583,6 +586,18 @@ bool sxt_tele_event_get(const struct sxt_tele_view *view, uint64_t number,
 		return false;
 	sxt_tele_text_clean(out->text, sizeof(out->text));
 	return true;
+}
+
+bool sxt_tele_choice_get(const struct sxt_tele_view *view, uint32_t i, struct sxt_tele_choice *out)
+{
+	uint64_t calls = 0;
+
+	if (i >= sxt_tele_cap(view, SXT_TELE_CHOICES) ||
+	    !bytes_get(view, place_of(view, SXT_TELE_CHOICES, i), out, sizeof(*out)))
+		return false;
+	for (size_t bucket = 0; bucket < SXT_TELE_SIZE_BUCKETS; bucket++)
+		calls |= out->calls[bucket];
+	return calls != 0;
 }
 
 uint64_t sxt_tele_now(const struct sxt_tele_view *view)

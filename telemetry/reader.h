@@ -138,6 +138,12 @@ bool sxt_tele_event_get(const struct sxt_tele_view *view, uint64_t number,
 			struct sxt_tele_event *out);
 
 /**
+ * sxt_tele_choice_get() - what the tuner chose. @view: the segment. @i: below sxt_tele_cap().
+ * @out: filled. Return: false if it never did, or for a record past the end.
+ */
+bool sxt_tele_choice_get(const struct sxt_tele_view *view, uint32_t i, struct sxt_tele_choice *out);
+
+/**
  * sxt_tele_now() - the present on the segment's clock; of a dead one the last moment that
  * anything in it is stamped with. @view: the segment. Return: ticks.
  */

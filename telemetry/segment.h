@@ -47,6 +47,7 @@ enum sxt_tele_section_kind {
 	SXT_TELE_PATHS,     /* struct sxt_tele_path */
 	SXT_TELE_COMMS,     /* struct sxt_tele_comm */
 	SXT_TELE_EVENTS,    /* struct sxt_tele_event, a ring */
+	SXT_TELE_CHOICES,   /* struct sxt_tele_choice */
 	SXT_TELE_SECTIONS
 };
 
@@ -236,6 +237,21 @@ struct sxt_tele_path {
 	uint8_t reserved2[112];
 };
 
+#define SXT_TELE_CHOICE_LEFT UINT32_MAX /* algorithm and protocol: left to NCCL */
+
+/*
+ * How often the tuner of any communicator answered a collective by one algorithm and protocol.
+ * Numbers are those of NCCL's tuner interface. Writers: who launches collectives, atomically.
+ */
+struct sxt_tele_choice {
+	uint32_t coll;
+	uint32_t algo;
+	uint32_t proto;
+	uint32_t reserved0;
+	uint64_t calls[SXT_TELE_SIZE_BUCKETS];
+	uint8_t reserved[16];
+};
+
 /*
  * A communicator of this process, from NCCL's init to its finalize: v11 and up, which tell its id.
  * NCCL may begin the same one more than once; each is a record. Those that ended are overwritten,
@@ -276,5 +292,6 @@ _Static_assert(sizeof(struct sxt_tele_conn) == 2048, "the layout is released");
 _Static_assert(sizeof(struct sxt_tele_path) == 256, "the layout is released");
 _Static_assert(sizeof(struct sxt_tele_comm) == 64, "the layout is released");
 _Static_assert(sizeof(struct sxt_tele_event) == 256, "the layout is released");
+_Static_assert(sizeof(struct sxt_tele_choice) == 160, "the layout is released");
 
 #endif

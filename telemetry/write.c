@@ -22,6 +22,10 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+_Static_assert((int)SXT_TELE_SECTIONS <=
+		       (int)SXT_ARRAY_LEN(((struct sxt_tele_header *)0)->sections),
+	       "the header has room for them");
+
 /* How many processes of one user may have the same number and birth in different namespaces. */
 #define NAMES_TRIED 16
 
@@ -40,6 +44,7 @@ static uint64_t lay_out(uint32_t conns_cap, struct sxt_tele_section *sections)
 		[SXT_TELE_PATHS] = {0, sizeof(struct sxt_tele_path), paths_cap_of(conns_cap)},
 		[SXT_TELE_COMMS] = {0, sizeof(struct sxt_tele_comm), SXT_TELE_COMMS_CAP},
 		[SXT_TELE_EVENTS] = {0, sizeof(struct sxt_tele_event), SXT_TELE_EVENTS_CAP},
+		[SXT_TELE_CHOICES] = {0, sizeof(struct sxt_tele_choice), SXT_TELE_CHOICES_CAP},
 	};
 	uint64_t end = sizeof(struct sxt_tele_header);
 
@@ -260,6 +265,11 @@ void sxt_tele_destroy(struct sxt_tele *tele)
 	sxt_tele_fork_forget(tele);
 	sxt_tele_fork_unlock();
 	free_parts(tele);
+}
+
+struct sxt_tele_choice *sxt_tele_choices(struct sxt_tele *tele)
+{
+	return tele != NULL ? section(tele, SXT_TELE_CHOICES) : NULL;
 }
 
 void sxt_tele_note_abi(struct sxt_tele *tele, int abi)

@@ -19,6 +19,7 @@ struct sxt_tele; /* this process's segment */
 #define SXT_TELE_LINKS_CAP      1024u /* the last one is for all that come after it */
 #define SXT_TELE_COMMS_CAP      256u
 #define SXT_TELE_EVENTS_CAP     1024u
+#define SXT_TELE_CHOICES_CAP    110u /* 5 collectives by 7 algorithms and 3 protocols, or left */
 #define SXT_TELE_CONNS_MAX      (1u << 20)
 #define SXT_TELE_PATHS_PER_CONN 2u
 
@@ -33,6 +34,7 @@ struct sxt_tele_options {
  * sxt_tele_bytes() - how large a segment is; all of it is reserved, so this is also its memory.
  * @conns_cap: connections with a record of their own.
  * Return: 4,096 + 256 x (64 ports + 1,024 links + 1,024 events) + 64 x 256 communicators +
+ * 160 x 110 choices +
  * (2,048 + 2 x 256) x conns_cap.
  */
 uint64_t sxt_tele_bytes(uint32_t conns_cap);
@@ -144,5 +146,11 @@ void sxt_tele_add_shared(struct sxt_tele *tele, uint64_t now_ns);
  */
 void sxt_tele_event(struct sxt_tele *tele, enum sxt_tele_event_kind kind, uint32_t subject,
 		    const char *text);
+
+/**
+ * sxt_tele_choices() - the records of what the tuner chooses; the caller says which is for what.
+ * @tele: the segment. Return: SXT_TELE_CHOICES_CAP zeroed records as long as the segment, or NULL.
+ */
+struct sxt_tele_choice *sxt_tele_choices(struct sxt_tele *tele);
 
 #endif

@@ -16,8 +16,8 @@ cd "$(dirname "$0")/.." || exit 2
 
 readonly PACKAGES=(
 	build-essential cmake ninja-build pkg-config git python3 ca-certificates
-	libibverbs-dev libjansson-dev libarchive-dev libmicrohttpd-dev libncurses-dev libcmocka-dev libnuma-dev
-	ibverbs-utils ibverbs-providers perftest valgrind shellcheck prometheus tmux
+	libibverbs-dev libjansson-dev libarchive-dev libmicrohttpd-dev libncurses-dev libgsl-dev libcmocka-dev
+	gnuplot-nox libnuma-dev ibverbs-utils ibverbs-providers perftest valgrind shellcheck prometheus tmux
 	clang libclang-rt-dev clang-format-14 clang-tidy-14
 )
 # The kernel tier boots a virtual machine: tests/kernel/README.md.

@@ -57,6 +57,9 @@ static int make_image(const struct sxt_top_sample *sample, struct sxt_snapshot_s
 		    (event->sequence / 2 - 1) % sections[SXT_TELE_EVENTS].cap, event,
 		    sizeof(*event));
 	}
+	for (size_t n = 0; n < sample->choices_cnt; n++)
+		put(segment, &sections[SXT_TELE_CHOICES], sample->choices_at[n],
+		    &sample->choices[n], sizeof(sample->choices[n]));
 	return 0;
 }
 

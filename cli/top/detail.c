@@ -3,6 +3,7 @@
  */
 #include "cli/top/table.h"
 
+#include "cli/top/choices.h"
 #include "cli/top/format.h"
 
 #include "core/compiler.h"
@@ -68,6 +69,7 @@ static void say_flow(char *out, const struct sxt_top_row *row)
 
 static void say_process(char *out, const struct sxt_top_row *row)
 {
+	char choices[SXT_TOP_LINE_BYTES];
 	const struct sxt_tele_header *header = &row->of->header;
 	const char *state = sxt_top_state_word(row->of);
 
@@ -95,6 +97,9 @@ static void say_process(char *out, const struct sxt_top_row *row)
 	if (header->abi != 0)
 		say(out, ", NCCL's v%" PRIu32, header->abi);
 	say_flow(out, row);
+	sxt_top_choices_say(row->of, choices, sizeof(choices));
+	if (choices[0] != '\0')
+		say(out, "; tuner: %s", choices);
 }
 
 static void say_connection(char *out, const struct sxt_top_row *row)

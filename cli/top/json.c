@@ -4,6 +4,7 @@
 #include "cli/top/top.h"
 
 #include "cli/cli.h"
+#include "cli/top/choices.h"
 
 #include "core/status.h"
 
@@ -103,6 +104,7 @@ static json_t *process_json(const struct sxt_top_row *row)
 	json_object_set_new(object, "out", way_json(row, 0));
 	json_object_set_new(object, "in", way_json(row, 1));
 	set_flow(object, row);
+	json_object_set_new(object, "choices", sxt_top_choices_json(row->of));
 	return object;
 }
 

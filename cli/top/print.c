@@ -3,6 +3,7 @@
  */
 #include "cli/top/top.h"
 
+#include "cli/top/choices.h"
 #include "cli/top/format.h"
 
 #include <errno.h>
@@ -162,6 +163,21 @@ static int print_kind(const struct sxt_top_scene *scene, const struct sxt_top_lo
 	return 0;
 }
 
+static void print_choices(const struct sxt_top_scene *scene, int width)
+{
+	char text[SXT_TOP_LINE_BYTES];
+
+	for (size_t i = 0; i < scene->rows.cnt[SXT_TOP_PROCESSES]; i++) {
+		const struct sxt_top_row *row = &scene->rows.list[SXT_TOP_PROCESSES][i];
+
+		sxt_top_choices_say(row->of, text, sizeof(text));
+		if (text[0] == '\0')
+			continue;
+		printf("pid %llu tuner: ", (unsigned long long)row->pid);
+		print_wrapped(text, 8, width);
+	}
+}
+
 /* One that ended by itself needs no words; of one that was killed they are what is left. */
 static void print_dead(const struct sxt_top_scene *scene, const struct sxt_top_look *look)
 {
@@ -197,8 +213,10 @@ int sxt_top_print(const struct sxt_top_scene *scene, const struct sxt_top_look *
 			rc = print_kind(scene, &each, width,
 					only_kind || kind < SXT_TOP_CONNECTIONS ? SIZE_MAX
 										: rows_max);
-		if (kind == SXT_TOP_PROCESSES)
+		if (kind == SXT_TOP_PROCESSES) {
 			print_dead(scene, &each);
+			print_choices(scene, width);
+		}
 	}
 	sxt_top_print_troubles(scene->source, scene->rows.cnt[SXT_TOP_PROCESSES], stdout);
 	return rc;

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CHOICES_MAX 4096 /* of a segment that we did not write */
+
 /* Links change once a second at most, but while connections come and go. */
 #define LINKS_TRIED 3
 
@@ -31,6 +33,25 @@ static int take_events(const struct sxt_tele_view *view, struct sxt_top_sample *
 	for (uint64_t i = end > cap ? end - cap : 0; i < end; i++) {
 		if (sxt_tele_event_get(view, i, &sample->events[sample->events_cnt]))
 			sample->events_cnt++;
+	}
+	return 0;
+}
+
+static int take_choices(const struct sxt_tele_view *view, struct sxt_top_sample *sample)
+{
+	uint32_t cap = sxt_tele_cap(view, SXT_TELE_CHOICES);
+
+	cap = cap < CHOICES_MAX ? cap : CHOICES_MAX;
+	if (cap == 0)
+		return 0;
+	sample->choices = malloc(cap * sizeof(*sample->choices));
+	sample->choices_at = malloc(cap * sizeof(*sample->choices_at));
+	if (sample->choices == NULL || sample->choices_at == NULL)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < cap; i++) {
+		sample->choices_at[sample->choices_cnt] = i;
+		sample->choices_cnt +=
+			sxt_tele_choice_get(view, i, &sample->choices[sample->choices_cnt]);
 	}
 	return 0;
 }
@@ -89,6 +110,8 @@ int sxt_top_sample_take(const struct sxt_tele_view *view, const char *file, bool
 	}
 	if (rc == 0)
 		rc = take_events(view, &sample);
+	if (rc == 0)
+		rc = take_choices(view, &sample);
 	/* Last, so that nothing in the sample is younger. */
 	sample.now = sxt_tele_now(view);
 	if (rc == 0)
@@ -103,6 +126,8 @@ void sxt_top_sample_fini(struct sxt_top_sample *sample)
 	for (int kind = 0; kind < SXT_TELE_EVENTS; kind++)
 		sxt_tele_records_fini(&sample->of[kind]);
 	free(sample->events);
+	free(sample->choices);
+	free(sample->choices_at);
 	*sample = (struct sxt_top_sample){0};
 }
 

@@ -22,6 +22,9 @@ struct sxt_top_sample {
 	struct sxt_tele_records of[SXT_TELE_EVENTS];
 	struct sxt_tele_event *events;
 	size_t events_cnt;
+	struct sxt_tele_choice *choices; /* in use */
+	uint32_t *choices_at;            /* where each of them is */
+	size_t choices_cnt;
 };
 
 /* What all traffic of a port comes to, as its own counters say. */

@@ -93,6 +93,19 @@ def case_several():
                                          fault="error:0:200"))
 
 
+def case_environment():
+    """NCCL_ALGO and NCCL_PROTO stand for options that are not given, where they name one."""
+    forced = {"NCCL_ALGO": "Tree", "NCCL_PROTO": "LL128"}
+    expect(0, "all_reduce, tree, protocol ll128", bench("--ranks", "2", *QUICK, env=forced))
+    expect(0, "all_reduce, ring, protocol simple",
+           bench("--ranks", "2", "--algo", "ring", "--proto", "simple", *QUICK, env=forced))
+    expect(0, "all_reduce, ring, protocol simple",
+           bench("--ranks", "2", *QUICK, env={"NCCL_ALGO": "Ring,Tree", "NCCL_PROTO": "^LL"}))
+    expect(0, "sendrecv, p2p, protocol simple",
+           bench("--ranks", "2", "--pattern", "sendrecv", *QUICK, env=forced))
+    expect(64, "ring and tree, not 'nvls'", bench("--ranks", "2", env={"NCCL_ALGO": "NVLS"}))
+
+
 def case_misbehaviour():
     """A plugin that errs is caught, and the message says where."""
     ring = ["--ranks", "3", *QUICK, "--stall", "2"]

@@ -9,6 +9,7 @@ FUNCTION_LINES = 60
 PARAMETERS = 6
 # Functions that stand in NCCL's tables have NCCL's parameters; so have a library's callbacks its.
 PARAMETERS_GIVEN = re.compile(r"plugin/net\w*\.c:(sxt_net_|net_v)\w+"
+                              r"|plugin/tuner\w*\.c:(sxt_tuner_|init_v)\w+"
                               r"|cli/export/serve\.c:handle"
                               r"|tests/fake/net/\w+\.c:(isend|irecv)_\w+")
 NESTING = 3

@@ -23,8 +23,11 @@ COMM = struct.Struct("<IIQQQ")
 COUNTERS = struct.Struct("<8Q 216I 16I I")
 PATH = struct.Struct("<6I16s16sHH24s")
 EVENT = struct.Struct("<QQII232s")
-STRIDES = (256, 256, 2048, 256, 64, 256)
-PORTS, LINKS, CONNS, PATHS, COMMS, EVENTS = range(6)
+CHOICE = struct.Struct("<IIII16Q")
+STRIDES = (256, 256, 2048, 256, 64, 256, 160)
+PORTS, LINKS, CONNS, PATHS, COMMS, EVENTS, CHOICES = range(7)
+CHOICES_CAP = 8
+LEFT = 0xFFFFFFFF  # algorithm and protocol of a choice that is NCCL's own
 LIVE, CLOSED = 1, 2
 CONN_COUNTERS = 320  # offset in a connection's record
 PATH_COUNTERS = 128  # in a path's
@@ -54,7 +57,7 @@ class Segment:
     """One process's. Time stamps are ns since the segment was made; 0 stays never."""
 
     def __init__(self, caps=(4, 4, 16, 32, 4, 16), **facts):
-        self.caps = caps
+        self.caps = (*caps, CHOICES_CAP)
         self.facts = {"state": LIVE, "start_time": 1000, "pid_ns": 1, "pid": 4711,
                       "uid": os.getuid(), "abi": 11, "rank": 0, "ranks": 2, "release": "0.1.0",
                       "host": "node1", "command": "python", "job": "slurm:123.0",
@@ -121,6 +124,13 @@ class Segment:
         return self.append(EVENTS, EVENT.pack(2 * number + 2, self.ticks(at), kind, subject,
                                               text.encode()))
 
+    def add_choice(self, coll, algo, proto, calls):
+        """calls: {bytes: how many}."""
+        by_size = [0] * 16
+        for size, cnt in calls.items():
+            by_size[size_bucket(size)] += cnt
+        return self.append(CHOICES, CHOICE.pack(coll, algo, proto, 0, *by_size))
+
     def bytes(self):
         facts = self.facts
         sections, body, offset, used = b"", b"", 4096, [0] * 8
@@ -132,7 +142,7 @@ class Segment:
                 for number, record in enumerate(records):
                     ring[number % len(ring)] = record
                 records = ring
-            else:
+            elif kind < EVENTS:
                 used[kind] = len(records)
             part = b"".join(record.ljust(stride, b"\0") for record in records)
             body += part.ljust(stride * self.caps[kind], b"\0")

@@ -97,6 +97,31 @@ def as_json(folder):
     check(single["processes"][0]["out"]["now_gb_per_s"] is None, "a rate of one moment")
 
 
+def choices(folder):
+    """What the tuner chose, of a living process and out of a snapshot of it."""
+    segment = make_segment.Segment(pid=1)
+    segment.add_choice(4, 0, 0, {0: 3, 1024: 5, 5000: 2})
+    segment.add_choice(4, 1, 2, {})
+    segment.add_choice(4, make_segment.LEFT, make_segment.LEFT, {1 << 20: 7})
+    segment.add_choice(99, 98, 97, {1 << 40: 1})
+    segment.write(folder, lives=True)
+    text = ("pid 1 tuner: allreduce: tree/ll 0 3, 1K 5, 4K 2; left to NCCL 1M 7; ?: ?/? 1G 1")
+    listed = [
+        {"collective": "allreduce", "algorithm": "tree", "protocol": "ll",
+         "sizes": [{"from_bytes": 0, "calls": 3}, {"from_bytes": 1024, "calls": 5},
+                   {"from_bytes": 4096, "calls": 2}]},
+        {"collective": "allreduce", "algorithm": None, "protocol": None,
+         "sizes": [{"from_bytes": 1 << 20, "calls": 7}]},
+        {"collective": "?", "algorithm": "?", "protocol": "?",
+         "sizes": [{"from_bytes": 1 << 30, "calls": 1}]}]
+    sextant("snapshot", "--dir", folder, folder + "/taken")
+    for source in (["--dir", folder], ["--snapshot", folder + "/taken"]):
+        out, _ = sextant("top", "--once", *source)
+        check(text in out, f"'{text}' is not in:\n{out}")
+        told = document(*source)["processes"][0]["choices"]
+        check(told == listed, str(told))
+
+
 def empty(folder):
     out, _ = sextant("top", "--dir", folder)
     for word in (folder, "SEXTANT_TELEMETRY=0", "hostIPC", "another user", "NCCL_NET=Sextant"):
@@ -268,7 +293,8 @@ def docs(_):
         check(option in page or option in ("--help", "--usage"), f"{option} is not in docs/top.md")
 
 
-CASES = {"once": once, "planted": planted, "json": as_json, "empty": empty, "broken": broken, "foreign": foreign,
+CASES = {"once": once, "planted": planted, "json": as_json, "choices": choices, "empty": empty,
+         "broken": broken, "foreign": foreign,
          "dead": dead, "look": look, "snapshot": snapshot, "damaged": damaged, "docs": docs}
 
 

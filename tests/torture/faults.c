@@ -161,6 +161,14 @@ WRAP(void *, realloc, (void *block, size_t bytes))
 	return block == NULL ? count_block(grown) : grown;
 }
 
+WRAP(void *, reallocarray, (void *block, size_t cnt, size_t bytes))
+{
+	void *grown =
+		faults_hit("reallocarray", ENOMEM) ? NULL : real_reallocarray(block, cnt, bytes);
+
+	return block == NULL ? count_block(grown) : grown;
+}
+
 WRAP(void *, aligned_alloc, (size_t alignment, size_t bytes))
 {
 	if (faults_hit("aligned_alloc", ENOMEM))

@@ -126,10 +126,12 @@ static void show_data(void)
 		.comp_mask = 0x21222324,
 		.path = 0x31,
 	};
+	const struct sxt_wire_tuner tuner = {.digest = 0x1122334455667788, .use = SXT_TUNER_USED};
 
 	show("cts", &cts, sizeof(cts));
 	show("record", &record, sizeof(record));
 	show("ece", &ece, sizeof(ece));
+	show("tuner", &tuner, sizeof(tuner));
 }
 
 static void the_bytes_are_those_of_the_file(void **state)

@@ -288,9 +288,22 @@ static void settings_are_lines_and_bounded(void **state)
 	memset(many, 'x', sizeof(many));
 	assert_int_equal(read_one(SXT_TLV_SETTINGS, many, sizeof(many)), 0);
 	assert_int_equal(strlen(facts.settings), SXT_SETTINGS_BYTES - 1);
-	/* A peer that does not tell, and the record that is kept for the tuner. */
-	assert_int_equal(read_one(SXT_TLV_TUNER, many, 77), 0);
+	/* A peer that does not tell. */
+	assert_int_equal(read_one(999, many, 77), 0);
 	assert_string_equal(facts.settings, "");
+}
+
+static void the_tuner_is_told_whole(void **state)
+{
+	const struct sxt_wire_tuner tuner = {.digest = 0x0123456789abcdef, .use = SXT_TUNER_USED};
+
+	(void)state;
+	assert_int_equal(read_one(SXT_TLV_TUNER, &tuner, sizeof(tuner)), 0);
+	assert_true(facts.has_tuner);
+	assert_memory_equal(&facts.tuner, &tuner, sizeof(tuner));
+	assert_int_equal(read_one(SXT_TLV_TUNER, &tuner, sizeof(tuner) - 4), -EBADMSG);
+	assert_int_equal(read_one(SXT_TLV_HOST, "a", 1), 0);
+	assert_false(facts.has_tuner);
 }
 
 static void errors_are_errnos_and_never_call_again(void **state)
@@ -350,6 +363,7 @@ int main(void)
 		cmocka_unit_test(what_providers_offer_is_told_for_each_path),
 		cmocka_unit_test(texts_are_made_fit_for_a_log),
 		cmocka_unit_test(settings_are_lines_and_bounded),
+		cmocka_unit_test(the_tuner_is_told_whole),
 		cmocka_unit_test(errors_are_errnos_and_never_call_again),
 		cmocka_unit_test(handles_of_others_are_recognised),
 		cmocka_unit_test(frame_types_have_names),

@@ -4,6 +4,7 @@
  */
 #include "ib/ib.h"
 #include "plugin/nccl/net.h"
+#include "plugin/tuner.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -37,6 +38,7 @@ static struct {
 	int merged[SXT_NIC_DEVS_MAX];
 	int most;
 	int abi;
+	sxt_tuner_fn tuner;
 	bool forks; /* while the transport is being opened */
 	pid_t child;
 } fake;
@@ -101,10 +103,22 @@ void sxt_measure_posted(struct sxt_conn *conn, const struct sxt_request *request
 	fake.measured_cnt++;
 }
 
+struct sxt_tele *sxt_ib_tele(const struct sxt_ib *ib)
+{
+	assert_ptr_equal(ib, an_object);
+	return NULL;
+}
+
 void sxt_ib_note_abi(struct sxt_ib *ib, int abi)
 {
 	assert_ptr_equal(ib, an_object);
 	fake.abi = abi;
+}
+
+void sxt_ib_note_tuner(struct sxt_ib *ib, sxt_tuner_fn tuner)
+{
+	assert_ptr_equal(ib, an_object);
+	fake.tuner = tuner;
 }
 
 void sxt_ib_put(struct sxt_ib *ib)
@@ -649,6 +663,7 @@ static void a_communicator_is_a_context_that_starts_with_its_traffic_class(void 
 
 	(void)state;
 	assert_int_equal(ncclNetPlugin_v12.init(&ctx, 1, &config, quiet_logger, NULL), ncclSuccess);
+	assert_ptr_equal(fake.tuner, sxt_tuner_of);
 	assert_int_equal(*(int *)ctx, 106);
 	assert_int_equal(fake.comm_id, 1);
 	*(int *)ctx = 7; /* as NCCL's RMA transport does */
