@@ -193,7 +193,9 @@ static int choose_by_rules(struct sxt_plot *plot, const struct sxt_rules *rules)
 	for (size_t i = 0; i < plot->cnt; i++) {
 		const struct sxt_call call = {.coll = plot->points[i].coll,
 					      .bytes = plot->points[i].bytes,
-					      .pipe_ops = 1};
+					      .pipe_ops = 1,
+					      .algos = SXT_ALGOS,
+					      .protos = SXT_PROTOS};
 		struct sxt_choice choice = sxt_choose(chooser, &call);
 
 		plot->choices[i] = (struct sxt_plot_choice){SXT_FIT_ANY_ALGO, SXT_FIT_ANY_PROTO};

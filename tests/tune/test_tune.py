@@ -191,6 +191,11 @@ def plot(folder):
     by_rules, _ = tune("plot", *logs, "--script", "-o", "a.svg", "--rules", "cluster.rules",
                        folder=folder)
     check("'chosen by the rules'" in by_rules, by_rules)
+    curves = {name: rows.splitlines()
+              for name, rows in re.findall(r"^\$(\w+) << EOD\n(.*?)^EOD$", by_rules, re.M | re.S)}
+    tree, own = curves["c0_2"], curves["c7_3"]
+    check(tree[0].startswith("1024 ") and tree[11].startswith("2097152 "), tree)
+    check(curves["chosen"] == tree[:11] + own[11:], "tree up to 1M, NCCL's choice beyond")
     refused("nothing of what is asked for", "plot", *logs, "-o", "a.svg", "--nodes", "77",
             folder=folder)
     if shutil.which("gnuplot") is None:
