@@ -46,10 +46,10 @@ _Static_assert((int)SXT_PROTOS == NCCL_NUM_PROTOCOLS, "");
 
 /* One communicator. */
 struct tuner {
-	struct sxt_chooser *chooser;     /* NULL: everything is left to NCCL */
-	uint32_t told[SXT_COLLS];        /* of each algorithm and protocol, that it cannot be had */
-	struct sxt_tele_choice *records; /* CHOICES for each collective; NULL: nobody counts */
-	struct sxt_ib *ib;               /* whose segment they are in */
+	struct sxt_chooser *chooser; /* NULL: everything is left to NCCL */
+	uint32_t told[SXT_COLLS];    /* of each algorithm and protocol, that it cannot be had */
+	struct sxt_tele_choice *counts[SXT_COLLS]; /* CHOICES of each; NULL: nobody counts */
+	struct sxt_ib *ib;                         /* whose segment they are in */
 	uint64_t number;
 	bool is_used;
 	struct sxt_list node;
@@ -57,7 +57,8 @@ struct tuner {
 _Static_assert((int)SXT_ALGOS *(int)SXT_PROTOS <= 32, "a bit each");
 
 /* What a call can come to: an algorithm and a protocol, or left to NCCL. */
-#define CHOICES (SXT_ALGOS * SXT_PROTOS + 1)
+#define LEFT_TO_NCCL ((uint32_t)SXT_ALGOS * SXT_PROTOS)
+#define CHOICES      (LEFT_TO_NCCL + 1)
 _Static_assert((int)SXT_COLLS *(int)CHOICES <= (int)SXT_TELE_CHOICES_CAP, "a record each");
 
 /* Those that live, for their peers' questions. */
@@ -91,11 +92,9 @@ static int check_digest(const struct sxt_ruleset *set)
 	/* Without a name the line is still of use. */
 	sxt_ignore(gethostname(host, sizeof(host) - 1));
 	SXT_LOG(SXT_LOG_ERROR,
-		"tuner: SEXTANT_TUNER_DIGEST=%s, but the rules of %s on %s have digest %s: give "
-		"all "
-		"hosts the same SEXTANT_TUNER_FILE, or set the digest that `sextant tune lint "
-		"FILE` "
-		"prints",
+		"tuner: SEXTANT_TUNER_DIGEST=%s, but the rules of %s on %s have digest %s: "
+		"give all hosts the same SEXTANT_TUNER_FILE, or set the digest that "
+		"`sextant tune lint FILE` prints",
 		wanted, set->path != NULL ? set->path : "no file", host, own);
 	return -EINVAL;
 }
@@ -123,9 +122,8 @@ static void tell(const struct sxt_ruleset *set, struct sxt_shape shape)
 	const struct sxt_rules *rules = set->rules;
 
 	SXT_LOG(SXT_LOG_INFO,
-		"tuner: digest %016llx, %u of %u rules and %u of %u models of %s are for %u ranks "
-		"on "
-		"%u nodes",
+		"tuner: digest %016llx, %u of %u rules and %u of %u models of %s are for "
+		"%u ranks on %u nodes",
 		(unsigned long long)rules->digest, rules_covering(rules, shape), rules->rules_cnt,
 		models_covering(rules, shape), rules->models_cnt,
 		set->path != NULL ? set->path : "no file (SEXTANT_TUNER_FILE)", shape.ranks,
@@ -144,17 +142,21 @@ static bool is_used(const struct sxt_ruleset *set)
 /* Every communicator writes the same. */
 static void begin_counting(struct tuner *tuner)
 {
+	struct sxt_tele_choice *records;
+
 	tuner->ib = sxt_net_hold();
-	tuner->records = tuner->ib != NULL ? sxt_tele_choices(sxt_ib_tele(tuner->ib)) : NULL;
-	for (uint32_t i = 0; tuner->records != NULL && i < SXT_COLLS * CHOICES; i++) {
-		struct sxt_tele_choice *record = &tuner->records[i];
+	records = tuner->ib != NULL ? sxt_tele_choices(sxt_ib_tele(tuner->ib)) : NULL;
+	for (uint32_t i = 0; records != NULL && i < SXT_COLLS * CHOICES; i++) {
+		struct sxt_tele_choice *record = &records[i];
 		uint32_t choice = i % CHOICES;
-		bool is_left = choice == CHOICES - 1;
+		bool is_left = choice == LEFT_TO_NCCL;
 
 		sxt_tele_set32(&record->coll, i / CHOICES);
 		sxt_tele_set32(&record->algo, is_left ? SXT_TELE_CHOICE_LEFT : choice / SXT_PROTOS);
 		sxt_tele_set32(&record->proto,
 			       is_left ? SXT_TELE_CHOICE_LEFT : choice % SXT_PROTOS);
+		if (choice == 0)
+			tuner->counts[i / CHOICES] = record;
 	}
 }
 
@@ -221,17 +223,17 @@ ncclResult_t sxt_tuner_finalize(void *context)
 }
 
 /* Once for each, though a rule may want it with every call. */
-static SXT_COLD void tell_unavailable(struct tuner *tuner, uint32_t coll,
-				      const struct sxt_choice *choice)
+static SXT_COLD void tell_unavailable(struct tuner *tuner, uint32_t coll, uint32_t algo,
+				      uint32_t proto)
 {
-	uint32_t bit = 1u << (choice->algo * SXT_PROTOS + choice->proto);
+	uint32_t bit = 1u << (algo * SXT_PROTOS + proto);
 
 	if ((tuner->told[coll] & bit) != 0)
 		return;
 	tuner->told[coll] |= bit;
 	SXT_LOG(SXT_LOG_INFO,
 		"tuner: a rule wants %s by %s/%s, which NCCL cannot use here: NCCL chooses",
-		sxt_coll_names[coll], sxt_algo_names[choice->algo], sxt_proto_names[choice->proto]);
+		sxt_coll_names[coll], sxt_algo_names[algo], sxt_proto_names[proto]);
 }
 
 static bool is_choice(const struct sxt_choice *choice)
@@ -239,29 +241,15 @@ static bool is_choice(const struct sxt_choice *choice)
 	return choice->source == SXT_CHOICE_RULE || choice->source == SXT_CHOICE_MODEL;
 }
 
-/* Several threads may count the same: each has a communicator. */
-static void count(const struct tuner *tuner, const struct sxt_call *call,
-		  const struct sxt_choice *choice)
+/* One more answer. Several threads may count the same: each has a communicator. */
+static SXT_INLINE void count(const struct tuner *tuner, const struct sxt_call *call, uint32_t at)
 {
-	uint32_t at = CHOICES - 1;
+	struct sxt_tele_choice *counts = call->coll < SXT_COLLS ? tuner->counts[call->coll] : NULL;
 
-	if (call->coll >= SXT_COLLS)
-		return;
-	if (is_choice(choice))
-		at = choice->algo * SXT_PROTOS + choice->proto;
 	/* Relaxed: they stand for nothing else. */
-	__atomic_fetch_add(
-		&tuner->records[call->coll * CHOICES + at].calls[sxt_tele_size_bucket(call->bytes)],
-		1, __ATOMIC_RELAXED);
-}
-
-static SXT_INLINE struct sxt_choice ask(struct tuner *tuner, const struct sxt_call *call)
-{
-	struct sxt_choice choice = sxt_choose(tuner->chooser, call);
-
-	if (SXT_UNLIKELY(choice.source == SXT_CHOICE_UNAVAILABLE))
-		tell_unavailable(tuner, call->coll, &choice);
-	return choice;
+	if (counts != NULL)
+		__atomic_fetch_add(&counts[at].calls[sxt_tele_size_bucket(call->bytes)], 1,
+				   __ATOMIC_RELAXED);
 }
 
 ncclResult_t sxt_tuner_choose(void *context, int coll, size_t bytes, int pipe_ops, float **costs,
@@ -280,17 +268,20 @@ ncclResult_t sxt_tuner_choose(void *context, int coll, size_t bytes, int pipe_op
 		.protos = (uint32_t)protos,
 	};
 	struct sxt_choice choice;
+	uint32_t at = LEFT_TO_NCCL;
 
 	if (tuner == NULL || table == NULL || algos <= 0 || protos <= 0)
 		return ncclSuccess;
-	choice = ask(tuner, &call);
+	choice = sxt_choose(tuner->chooser, &call);
+	if (SXT_UNLIKELY(choice.source == SXT_CHOICE_UNAVAILABLE))
+		tell_unavailable(tuner, call.coll, choice.algo, choice.proto);
 	if (is_choice(&choice)) {
 		table[choice.algo * call.protos + choice.proto] = 0.0f;
 		if (choice.channels != 0 && channels != NULL)
 			*channels = (int)choice.channels;
+		at = choice.algo * SXT_PROTOS + choice.proto;
 	}
-	if (SXT_UNLIKELY(tuner->records != NULL))
-		count(tuner, &call, &choice);
+	count(tuner, &call, at);
 	return ncclSuccess;
 }
 
@@ -341,22 +332,23 @@ ncclResult_t sxt_tuner_choose_v2(void *context, int coll, size_t bytes, int coll
 		.protos = SXT_PROTOS,
 	};
 	struct sxt_choice choice;
+	uint32_t at = LEFT_TO_NCCL;
 
 	if (tuner == NULL || algo == NULL || proto == NULL)
 		return ncclSuccess;
-	choice = ask(tuner, &call);
-	if (is_choice(&choice) && !can_v2(coll, &choice, collnet != 0, nvls != 0)) {
-		tell_unavailable(tuner, call.coll, &choice);
+	choice = sxt_choose(tuner->chooser, &call);
+	if (is_choice(&choice) && !can_v2(coll, &choice, collnet != 0, nvls != 0))
 		choice.source = SXT_CHOICE_UNAVAILABLE;
-	}
+	if (choice.source == SXT_CHOICE_UNAVAILABLE)
+		tell_unavailable(tuner, call.coll, choice.algo, choice.proto);
 	if (is_choice(&choice)) {
+		at = choice.algo * SXT_PROTOS + choice.proto;
 		*algo = (int)choice.algo;
 		*proto = (int)choice.proto;
 		if (choice.channels != 0 && channels != NULL)
 			*channels = (int)choice.channels;
 	}
-	if (SXT_UNLIKELY(tuner->records != NULL))
-		count(tuner, &call, &choice);
+	count(tuner, &call, at);
 	return ncclSuccess;
 }
 

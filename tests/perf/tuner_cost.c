@@ -4,6 +4,7 @@
  *
  * usage: tuner_cost PLUGIN, with SEXTANT_TUNER_FILE naming rules for the scenarios
  */
+#include "plugin/nccl/net.h"
 #include "plugin/nccl/tuner.h"
 
 #include <dlfcn.h>
@@ -83,6 +84,9 @@ int main(int argc, char **argv)
 	};
 	struct nccl_nvl_domain_info domains = {.nNvlDomains = 16};
 	struct nccl_tuner_constants constants = {0};
+	struct nccl_net_comm_config config = {0};
+	struct nccl_net_v12 *net;
+	void *net_context = NULL;
 	int failed = 0;
 	void *lib;
 
@@ -93,12 +97,16 @@ int main(int argc, char **argv)
 		fprintf(stderr, "%s\n", dlerror());
 		return 69;
 	}
+	net = dlsym(lib, "ncclNetPlugin_v12");
 	tuner = dlsym(lib, "ncclTunerPlugin_v6");
-	if (tuner == NULL ||
+	/* With the transport's telemetry, in which answers are counted. */
+	if (net == NULL || tuner == NULL ||
+	    net->init(&net_context, 1, &config, quiet_logger, NULL) != ncclSuccess ||
 	    tuner->init(&context, 1, 128, 16, quiet_logger, &domains, &constants) != ncclSuccess)
 		return 1;
 	for (size_t i = 0; i < SXT_ARRAY_LEN(scenarios); i++)
 		failed |= run(&scenarios[i]);
 	tuner->finalize(context);
+	net->finalize(net_context);
 	return failed;
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What one question of NCCL costs in the tuner with 1,000 rules, held against its bar.
 
-usage: tuner_cost.py DRIVER PLUGIN
+usage: tuner_cost.py DRIVER PLUGIN VERBS
 
 Instructions of the plugin's object and the C library's by callgrind, the call included.
 """
@@ -30,14 +30,16 @@ def rules():
         yield f"allgather,0,-1,ring,simple,{1 + i % 32},-1,-1,{i + 1}"
 
 
-def count(driver, plugin, folder):
+def count(driver, plugin, verbs, folder):
     """{scenario: {Ir: by call}}."""
     path = os.path.join(folder, "rules")
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join(rules()) + "\n")
     done = subprocess.run(["valgrind", "-q", "--tool=callgrind",
                            f"--callgrind-out-file={folder}/out", driver, plugin],
-                          env={**os.environ, "SEXTANT_TUNER_FILE": path}, text=True, check=True,
+                          env={**os.environ, "SEXTANT_TUNER_FILE": path,
+                               "NCCL_IBVERBS_LIB": os.path.abspath(verbs),
+                               "NCCL_SOCKET_IFNAME": "lo"}, text=True, check=True,
                           stdout=subprocess.PIPE)
     calls = {name: int(cnt) for name, cnt in
              (line.split(" cnt=") for line in done.stdout.splitlines())}
@@ -53,9 +55,9 @@ def count(driver, plugin, folder):
 
 
 def main():
-    driver, plugin = sys.argv[1:]
+    driver, plugin, verbs = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
-        return 0 if message_cost.judge(ROWS, count(driver, plugin, folder)) else 1
+        return 0 if message_cost.judge(ROWS, count(driver, plugin, verbs, folder)) else 1
 
 
 if __name__ == "__main__":
