@@ -100,6 +100,7 @@ static void open_telemetry(void)
 		.dir = SXT_TELE_DIR,
 		.conns_cap = own.config.telemetry_conns,
 		.keep_sec = own.config.telemetry_keep_s,
+		.stall_sec = own.config.stall_s,
 		.release = SXT_VERSION,
 	};
 

@@ -67,8 +67,6 @@ static bool bytes_get(const struct sxt_tele_view *view, uint64_t at, void *out, 
 static bool section_is_sound(const struct sxt_tele_section *section, size_t record_bytes,
 			     uint64_t bytes)
 {
-	if (section->cap == 0) /* a release before it was there */
-		return true;
 	if (section->offset % 8 != 0 || section->stride % 8 != 0 ||
 	    section->stride < record_bytes || section->offset < sizeof(struct sxt_tele_header) ||
 	    section->offset > bytes)
@@ -95,7 +93,10 @@ static const size_t record_bytes[SXT_TELE_SECTIONS] = {
 static bool sections_are_sound(const struct sxt_tele_section *sections, uint64_t bytes)
 {
 	for (size_t i = 0; i < SXT_TELE_SECTIONS; i++) {
-		if (!section_is_sound(&sections[i], record_bytes[i], bytes))
+		bool may_lack = i == SXT_TELE_CHOICES; /* nobody counts them */
+
+		if (!(may_lack && sections[i].cap == 0) &&
+		    !section_is_sound(&sections[i], record_bytes[i], bytes))
 			return false;
 		for (size_t before = 0; before < i; before++) {
 			if (sections_overlap(&sections[before], &sections[i]))

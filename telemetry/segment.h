@@ -93,7 +93,8 @@ struct sxt_tele_header {
 	/* By section: records that were used at least once; those behind them are zeros. Not of
 	 * events. Whoever gives out a record. */
 	uint32_t used[8];
-	uint8_t reserved[3504];
+	uint32_t stall_sec; /* SEXTANT_STALL_SECONDS: what waits longer stalls; 0 nothing does */
+	uint8_t reserved[3500];
 };
 
 enum sxt_tele_port_state {

@@ -133,7 +133,7 @@ static void *section(const struct sxt_tele *tele, enum sxt_tele_section_kind kin
 	return (char *)tele->header + tele->header->sections[kind].offset;
 }
 
-static void fill_header(struct sxt_tele *tele, const char *release)
+static void fill_header(struct sxt_tele *tele, const struct sxt_tele_options *options)
 {
 	struct sxt_tele_header *header = tele->header;
 
@@ -146,7 +146,8 @@ static void fill_header(struct sxt_tele *tele, const char *release)
 	header->made_ticks = tele->made.ticks;
 	header->made_mono_ns = tele->made.mono_ns;
 	header->made_wall_ns = tele->made.wall_ns;
-	sxt_tele_identify(header, release);
+	sxt_tele_identify(header, options->release);
+	header->stall_sec = options->stall_sec;
 	header->magic = SXT_TELE_MAGIC;
 	tele->ports = section(tele, SXT_TELE_PORTS);
 	tele->links = section(tele, SXT_TELE_LINKS);
@@ -229,7 +230,7 @@ int sxt_tele_create(const struct sxt_tele_options *options, struct sxt_tele **ou
 	sxt_tele_fork_unlock();
 	if (rc != 0)
 		goto fail;
-	fill_header(tele, options->release);
+	fill_header(tele, options);
 	*out = tele;
 	return 0;
 fail:

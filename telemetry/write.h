@@ -27,6 +27,7 @@ struct sxt_tele_options {
 	const char *dir;     /* SXT_TELE_DIR but in tests */
 	uint32_t conns_cap;  /* SEXTANT_TELEMETRY_CONNECTIONS; at most SXT_TELE_CONNS_MAX */
 	uint32_t keep_sec;   /* SEXTANT_TELEMETRY_KEEP: of dead processes' segments */
+	uint32_t stall_sec;  /* SEXTANT_STALL_SECONDS, for readers */
 	const char *release; /* version text */
 };
 

@@ -14,7 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STALL_NS (60 * SXT_NS_PER_SEC) /* as SEXTANT_STALL_SECONDS is by default */
+/* By the setting of its process. */
+static bool stalls(const struct sxt_top_row *row)
+{
+	uint64_t limit_ns = row->of->header.stall_sec * SXT_NS_PER_SEC;
+
+	return limit_ns != 0 && row->oldest_ns >= limit_ns;
+}
 
 static uint64_t grown(uint64_t before, uint64_t after)
 {
@@ -249,14 +255,14 @@ static void describe_conn(struct sxt_top_row *row, const struct sxt_tele_conn *c
 		row->tone = SXT_TOP_BAD;
 	} else if (conn->state == SXT_TELE_CONN_CLOSED) {
 		row->tone = SXT_TOP_DIM;
-	} else if (row->oldest_ns >= STALL_NS) {
+	} else if (stalls(row)) {
 		row->tone = SXT_TOP_WARN;
 	}
 	snprintf(row->status, sizeof(row->status), "%s",
 		 conn->state == SXT_TELE_CONN_FAILED   ? "FAIL"
 		 : conn->state == SXT_TELE_CONN_CLOSED ? "ended"
 		 : row->gone                           ? "dead"
-		 : row->oldest_ns >= STALL_NS          ? "STALL"
+		 : stalls(row)                         ? "STALL"
 						       : "live");
 }
 
@@ -295,7 +301,7 @@ static void sum_up(struct sxt_top_row *row, const struct sxt_top_pair *pair,
 					       : 0);
 	if (row->errors > 0)
 		row->tone = SXT_TOP_BAD;
-	else if (row->oldest_ns >= STALL_NS)
+	else if (stalls(row))
 		row->tone = SXT_TOP_WARN;
 	if (row->errors > 0 && !row->gone)
 		snprintf(row->status, sizeof(row->status), "%" PRIu64 " err", row->errors);

@@ -55,7 +55,7 @@ static const char *const help[] = {
 	"  WIRE    sending: from handing a message to the HCA until it is acknowledged",
 	"  APP     nothing in flight: for NCCL to come with the next message",
 	"HW        all traffic of the port by its own counters, other programs' too",
-	"STATUS    dead: killed or crashed; ended: left in order; STALL: 60 s nothing",
+	"STATUS    dead: killed or crashed; ended: left in order; STALL: waits too long",
 };
 
 static attr_t attribute_of(enum sxt_top_tone tone)

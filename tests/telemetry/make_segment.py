@@ -14,7 +14,7 @@ import time
 
 MAGIC = 0x454C455454585345
 VERSION = 1
-HEADER = struct.Struct("<QII Q II Q 4Q 128s QQIIIii 32s64s64s128s 4x 4Q 8I")
+HEADER = struct.Struct("<QII Q II Q 4Q 128s QQIIIii 32s64s64s128s 4x 4Q 8I I")
 SECTION = struct.Struct("<QII")
 PORT = struct.Struct("<II32sIIIIII16sQQ96s24s")
 LINK = struct.Struct("<II64s96s4I6Q")
@@ -63,7 +63,7 @@ class Segment:
                       "host": "node1", "command": "python", "job": "slurm:123.0",
                       "made_ticks": 5 * NS, "made_mono_ns": 5 * NS,
                       "made_wall_ns": 1_767_323_045 * NS, "closed_wall_ns": 0,
-                      "magic": MAGIC, "version": VERSION, "shared": 0, "warnings": 0} | facts
+                      "magic": MAGIC, "version": VERSION, "shared": 0, "warnings": 0, "stall_sec": 60} | facts
         self.records = [[] for _ in STRIDES]
         self.opened = 0
 
@@ -154,7 +154,7 @@ class Segment:
             facts["pid_ns"], facts["pid"], facts["uid"], facts["abi"], facts["rank"],
             facts["ranks"], facts["release"].encode(), facts["host"].encode(),
             facts["command"].encode(), facts["job"].encode(), self.opened, facts["shared"],
-            len(self.records[EVENTS]), facts["warnings"], *used)
+            len(self.records[EVENTS]), facts["warnings"], *used, facts["stall_sec"])
         return header.ljust(4096, b"\0") + body
 
     def name(self):

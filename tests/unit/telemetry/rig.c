@@ -59,7 +59,7 @@ int rig_tear_down(void **state)
 
 struct sxt_tele *rig_create(uint32_t conns_cap)
 {
-	const struct sxt_tele_options options = {rig_dir, conns_cap, 3600, "0.1.0"};
+	const struct sxt_tele_options options = {rig_dir, conns_cap, 3600, 60, "0.1.0"};
 	struct sxt_tele *tele = NULL;
 
 	assert_int_equal(sxt_tele_create(&options, &tele), 0);

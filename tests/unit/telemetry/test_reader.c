@@ -98,6 +98,8 @@ static void a_header_that_is_not_sound_is_refused(void **state)
 	REFUSED(sections[SXT_TELE_CONNS].cap, UINT32_MAX, -EPROTO);
 	REFUSED(sections[SXT_TELE_EVENTS].cap, SXT_TELE_EVENTS_CAP + 1, -EPROTO);
 	REFUSED(sections[SXT_TELE_LINKS].offset, good.sections[SXT_TELE_PORTS].offset, -EPROTO);
+	REFUSED(sections[SXT_TELE_CONNS], (struct sxt_tele_section){0}, -EPROTO);
+	REFUSED(sections[SXT_TELE_EVENTS], (struct sxt_tele_section){0}, -EPROTO);
 #undef REFUSED
 	require_refused(copy, 4095, -EPROTO);
 	require_refused(copy, 0, -EPROTO);

@@ -176,7 +176,7 @@ static void job_and_rank_come_from_the_launcher(void **state)
 
 static void a_folder_that_is_missing_turns_telemetry_off(void **state)
 {
-	const struct sxt_tele_options options = {"/dev/shm/sxt_tele_none", 16, 3600, "0.1.0"};
+	const struct sxt_tele_options options = {"/dev/shm/sxt_tele_none", 16, 3600, 60, "0.1.0"};
 	struct sxt_tele *tele = (void *)&options;
 
 	(void)state;
@@ -190,7 +190,7 @@ static void a_folder_that_is_missing_turns_telemetry_off(void **state)
 /* In a child, since the mount lasts as long as the namespace. Return: its exit status. */
 static int create_on_a_mount(unsigned long flags, const char *data, int wanted, const char *word)
 {
-	const struct sxt_tele_options options = {rig_dir, 16, 3600, "0.1.0"};
+	const struct sxt_tele_options options = {rig_dir, 16, 3600, 60, "0.1.0"};
 	struct sxt_tele *tele = NULL;
 	pid_t child = fork();
 

@@ -57,6 +57,7 @@ static void init_image(struct image *image)
 		.state = SXT_TELE_LIVE,
 		.ticks_per_sec = SEC,
 		.made_ticks = MADE,
+		.stall_sec = 60,
 		.made_wall_ns = MADE,
 		.pid = 7,
 		.rank = 3,
@@ -294,7 +295,7 @@ static void what_is_dead_has_an_average_and_no_rate(void **state)
 	end(rig);
 }
 
-static void nothing_done_for_a_minute_is_a_stall(void **state)
+static void nothing_done_for_as_long_as_its_setting_says_is_a_stall(void **state)
 {
 	struct rig *rig = begin();
 	struct sxt_tele_conn *conn = add_conn(&rig->images[1], 1, 0);
@@ -312,6 +313,15 @@ static void nothing_done_for_a_minute_is_a_stall(void **state)
 	assert_int_equal(row(rig, SXT_TOP_CONNECTIONS, 1)->oldest_ns, 2 * SEC);
 	assert_string_equal(row(rig, SXT_TOP_CONNECTIONS, 1)->status, "live");
 	assert_string_equal(row(rig, SXT_TOP_PROCESSES, 0)->status, "STALL");
+	rig->images[1].header.stall_sec = 2;
+	make_rows(rig);
+	assert_string_equal(row(rig, SXT_TOP_CONNECTIONS, 1)->status, "STALL");
+	rig->images[1].header.stall_sec = 66;
+	make_rows(rig);
+	assert_string_equal(row(rig, SXT_TOP_PROCESSES, 0)->status, "live");
+	rig->images[1].header.stall_sec = 0; /* it wants to hear of none */
+	make_rows(rig);
+	assert_string_equal(row(rig, SXT_TOP_CONNECTIONS, 0)->status, "live");
 	end(rig);
 }
 
@@ -416,7 +426,7 @@ int main(void)
 		cmocka_unit_test(counters_that_went_back_are_no_traffic),
 		cmocka_unit_test(waits_of_the_interval_leave_out_what_was_before),
 		cmocka_unit_test(what_is_dead_has_an_average_and_no_rate),
-		cmocka_unit_test(nothing_done_for_a_minute_is_a_stall),
+		cmocka_unit_test(nothing_done_for_as_long_as_its_setting_says_is_a_stall),
 		cmocka_unit_test(failed_connections_are_counted),
 		cmocka_unit_test(a_line_is_never_wider_than_asked),
 		cmocka_unit_test(numbers_take_five_characters),
