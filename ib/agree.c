@@ -190,13 +190,10 @@ bool sxt_agree_tuner(const char *own, const struct sxt_wire_tuner *own_tuner, co
 	/* Both names first: the peer hears no more than 255 bytes of it. */
 	snprintf(out->text, sizeof(out->text), "tuner rules differ: %s on %s, %s on %s: %s",
 		 own_text, own, peer_text, peer,
-		 is_fatal
-			 ? "ranks would wait for each other; set SEXTANT_TUNER_FILE alike on all "
-			   "hosts "
-			   "(`sextant tune lint FILE` prints the digest)"
-			 : "continuing, but ranks that choose differently wait for each other; set "
-			   "SEXTANT_TUNER_FILE, NCCL_TUNER_PLUGIN, NCCL_ALGO and NCCL_PROTO alike "
-			   "on all "
-			   "hosts");
+		 is_fatal ? "ranks would wait for each other; set SEXTANT_TUNER_FILE alike "
+			    "on all hosts (`sextant tune lint FILE` prints the digest)"
+			  : "continuing, but ranks that choose differently wait for each "
+			    "other; set SEXTANT_TUNER_FILE, NCCL_TUNER_PLUGIN, NCCL_ALGO and "
+			    "NCCL_PROTO alike on all hosts");
 	return true;
 }

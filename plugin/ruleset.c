@@ -59,9 +59,9 @@ static int read_rules(const char *setting, const char *path, struct sxt_rules **
 	else if (fault.line != 0)
 		snprintf(place, sizeof(place), "line %u: ", fault.line);
 	SXT_LOG(SXT_LOG_WARN,
-		"tuner: %s=%s: %s%s. No rule of it is used, NCCL chooses; ranks that have rules "
-		"choose "
-		"otherwise and wait for these. `sextant tune lint %s` checks the file.",
+		"tuner: %s=%s: %s%s. No rule of it is used, NCCL chooses; ranks that have "
+		"rules choose otherwise and wait for these. `sextant tune lint %s` checks "
+		"the file.",
 		setting, path, place, fault.text, path);
 	return no_rules(out);
 }
