@@ -186,12 +186,15 @@ static int beside_traffic(struct sxt_trial *trial, struct user *user,
 static int connect_beside(struct sxt_trial *trial, struct user *user)
 {
 	static struct sxt_pair pair;
+	int done_cnt;
+	int i = 0;
 
-	/* As long as it takes for the other thread to have moved data meanwhile. */
-	for (int i = 0; i < 10 || atomic_load(&user->done_cnt) < 50; i++) {
+	/* The last one begins when the other thread is known to move data. */
+	do {
+		done_cnt = atomic_load(&user->done_cnt);
 		if (sxt_pair_live(&pair, trial, trial->ctx) != 0 || user->rc != 0)
 			return -EIO;
-	}
+	} while (++i < 10 || done_cnt < 50);
 	return 0;
 }
 
@@ -206,11 +209,14 @@ static int register_beside(struct sxt_trial *trial, struct user *user)
 {
 	void *comms[2] = {user->pair.send_comm, user->pair.recv_comm};
 	struct sxt_memory memory = {0};
+	int done_cnt;
+	int i = 0;
 
 	if (sxt_memory_map(trial, 64 * 1024, &memory) != 0)
 		return -EIO;
-	/* As long as it takes for the other thread to have moved data meanwhile. */
-	for (int i = 0; i < 200 || atomic_load(&user->done_cnt) < 50; i++) {
+	/* The last one begins when the other thread is known to move data. */
+	do {
+		done_cnt = atomic_load(&user->done_cnt);
 		if (sxt_pair_reg(&user->pair, comms[i % 2], &memory) != 0 ||
 		    SXT_CALL(trial, "deregMr",
 			     trial->net->calls.dereg(comms[i % 2], memory.mhandle)) != 0)
@@ -219,7 +225,7 @@ static int register_beside(struct sxt_trial *trial, struct user *user)
 			return -EIO;
 		if (user->rc != 0)
 			return -EIO;
-	}
+	} while (++i < 200 || done_cnt < 50);
 	return 0;
 }
 
