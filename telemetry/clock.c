@@ -15,6 +15,8 @@
 
 /* Reading two clocks takes some 50 ns, so this is good for 100 ppm; buckets are 25 % wide. */
 #define CALIBRATION_NS (SXT_NS_PER_MS / 2)
+/* Looks at a clock that may stand still; each takes 100 ns and more. */
+#define CALIBRATION_LOOKS 200000
 
 uint32_t sxt_tele_clock_kind = SXT_TELE_CLOCK_MONOTONIC;
 
@@ -90,15 +92,18 @@ static uint64_t rate_between(uint64_t ticks, uint64_t ns)
 	return (uint64_t)((unsigned __int128)ticks * SXT_NS_PER_SEC / ns);
 }
 
+/* Return: 0 where the system's clock does not move. */
 static uint64_t measure_rate(void)
 {
 	uint64_t begin_ticks, begin_ns, ticks, now_ns;
 
 	read_pair(&begin_ticks, &begin_ns);
-	do {
+	for (int i = 0; i < CALIBRATION_LOOKS; i++) {
 		read_pair(&ticks, &now_ns);
-	} while (now_ns - begin_ns < CALIBRATION_NS);
-	return rate_between(ticks - begin_ticks, now_ns - begin_ns);
+		if (now_ns - begin_ns >= CALIBRATION_NS)
+			return rate_between(ticks - begin_ticks, now_ns - begin_ns);
+	}
+	return 0;
 }
 
 /* Entry i is for floats from 2^(i / 16 - 127) (1 + i % 16 / 16) on; of the upper half, below 0. */
@@ -127,6 +132,10 @@ static void choose(void)
 #endif
 	if (sxt_tele_clock_kind == SXT_TELE_CLOCK_TSC || first_rate == 0)
 		first_rate = measure_rate();
+	if (first_rate == 0) {
+		sxt_tele_clock_kind = SXT_TELE_CLOCK_MONOTONIC;
+		first_rate = SXT_NS_PER_SEC;
+	}
 	sxt_tele_ns_per_tick = (float)((double)SXT_NS_PER_SEC / (double)first_rate);
 }
 
