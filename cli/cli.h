@@ -17,6 +17,25 @@ struct sxt_command {
 	int (*run)(int argc, char **argv);
 };
 
+/* A command that only has commands of its own: `sextant soft`. */
+struct sxt_command_group {
+	const char *name;  /* "soft" */
+	const char *about; /* what they are for, a line */
+	const char *list;  /* where the valid ones are told: "expected run, show or set" */
+	const struct sxt_command *commands;
+	size_t commands_cnt;
+	int width; /* of their names in the help */
+};
+
+/**
+ * sxt_cli_group() - run one command of a group; tells its help, or the nearest name.
+ * @group: the group; at most SXT_GROUP_COMMANDS. @argc, @argv: as of a command.
+ * Return: exit status.
+ */
+int sxt_cli_group(const struct sxt_command_group *group, int argc, char **argv);
+
+#define SXT_GROUP_COMMANDS 16
+
 /**
  * sxt_cmd_env() - `sextant env`: every setting, its value, where it comes from.
  * @argc, @argv: the subcommand's own arguments. Return: exit status.

@@ -68,6 +68,42 @@ int sxt_cli_print_json(json_t *root)
 	return SXT_EXIT_OK;
 }
 
+static void print_group_help(const struct sxt_command_group *group, FILE *out)
+{
+	fprintf(out, "Usage: sextant %s COMMAND [OPTION...]\n%s\n\nCommands:\n", group->name,
+		group->about);
+	for (size_t i = 0; i < group->commands_cnt; i++)
+		fprintf(out, "  %-*s %s\n", group->width, group->commands[i].name,
+			group->commands[i].summary);
+	fprintf(out, "\n`sextant %s COMMAND --help` tells more.\n", group->name);
+}
+
+int sxt_cli_group(const struct sxt_command_group *group, int argc, char **argv)
+{
+	static char name[64];
+	const char *names[SXT_GROUP_COMMANDS];
+	const char *nearest;
+
+	if (argc < 2 || strcmp(argv[1], "--help") == 0) {
+		print_group_help(group, argc < 2 ? stderr : stdout);
+		return argc < 2 ? SXT_EXIT_USAGE : SXT_EXIT_OK;
+	}
+	for (size_t i = 0; i < group->commands_cnt; i++) {
+		names[i] = group->commands[i].name;
+		if (strcmp(argv[1], names[i]) != 0)
+			continue;
+		snprintf(name, sizeof(name), "sextant %s %s", group->name, names[i]);
+		argv[1] = name;
+		sxt_cli_log_to_stderr(name);
+		return group->commands[i].run(argc - 1, argv + 1);
+	}
+	nearest = sxt_nearest(argv[1], names, group->commands_cnt);
+	fprintf(stderr, "sextant %s: no command '%s'%s%s%s; %s\n", group->name, argv[1],
+		nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
+		nearest != NULL ? "'?" : "", group->list);
+	return SXT_EXIT_USAGE;
+}
+
 static void print_help(FILE *out)
 {
 	fputs("Usage: sextant COMMAND [OPTION...]\n"

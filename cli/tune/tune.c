@@ -21,41 +21,20 @@ static const struct sxt_command commands[] = {
 	 sxt_cmd_tune_sweep},
 };
 
-static void print_help(FILE *out)
-{
-	fputs("Usage: sextant tune COMMAND [OPTION...]\n"
-	      "Rules for NCCL's choice of algorithm and protocol, made of measurements.\n\n"
-	      "Commands:\n",
-	      out);
-	for (size_t i = 0; i < SXT_ARRAY_LEN(commands); i++)
-		fprintf(out, "  %-9s %s\n", commands[i].name, commands[i].summary);
-	fputs("\n`sextant tune COMMAND --help` tells more.\n", out);
-}
+_Static_assert(SXT_ARRAY_LEN(commands) <= SXT_GROUP_COMMANDS, "sxt_cli_group() names them");
 
 int sxt_cmd_tune(int argc, char **argv)
 {
-	static char name[64];
-	const char *names[SXT_ARRAY_LEN(commands)];
-	const char *nearest;
+	static const struct sxt_command_group group = {
+		.name = "tune",
+		.about = "Rules for NCCL's choice of algorithm and protocol, made of measurements.",
+		.list = "`sextant tune --help` lists them",
+		.commands = commands,
+		.commands_cnt = SXT_ARRAY_LEN(commands),
+		.width = 9,
+	};
 
-	if (argc < 2 || strcmp(argv[1], "--help") == 0) {
-		print_help(argc < 2 ? stderr : stdout);
-		return argc < 2 ? SXT_EXIT_USAGE : SXT_EXIT_OK;
-	}
-	for (size_t i = 0; i < SXT_ARRAY_LEN(commands); i++) {
-		names[i] = commands[i].name;
-		if (strcmp(argv[1], names[i]) != 0)
-			continue;
-		snprintf(name, sizeof(name), "sextant tune %s", names[i]);
-		argv[1] = name;
-		sxt_cli_log_to_stderr(name);
-		return commands[i].run(argc - 1, argv + 1);
-	}
-	nearest = sxt_nearest(argv[1], names, SXT_ARRAY_LEN(names));
-	fprintf(stderr, "sextant tune: no command '%s'%s%s%s; `sextant tune --help` lists them\n",
-		argv[1], nearest != NULL ? "; did you mean '" : "", nearest != NULL ? nearest : "",
-		nearest != NULL ? "'?" : "");
-	return SXT_EXIT_USAGE;
+	return sxt_cli_group(&group, argc, argv);
 }
 
 void sxt_tune_print_fault(const char *command, const char *path,
