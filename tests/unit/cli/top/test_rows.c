@@ -106,8 +106,20 @@ static void *begin(void)
 	return rig;
 }
 
+static void drop_rows(struct rig *rig)
+{
+	sxt_top_rows_fini(&rig->rows);
+	for (int i = 0; i < 2; i++) {
+		sxt_top_shot_fini(&rig->shots[i]);
+		sxt_tele_close(rig->views[i]);
+		rig->views[i] = NULL;
+	}
+}
+
+/* Anew of what the images hold now. */
 static void make_rows(struct rig *rig)
 {
+	drop_rows(rig);
 	for (int i = 0; i < 2; i++) {
 		struct sxt_top_shot *shot = &rig->shots[i];
 
@@ -128,11 +140,7 @@ static void make_rows(struct rig *rig)
 
 static void end(struct rig *rig)
 {
-	sxt_top_rows_fini(&rig->rows);
-	for (int i = 0; i < 2; i++) {
-		sxt_top_shot_fini(&rig->shots[i]);
-		sxt_tele_close(rig->views[i]);
-	}
+	drop_rows(rig);
 	free(rig);
 }
 
