@@ -340,6 +340,7 @@ static int hand_over(struct listing *listing)
 
 		announce(entry->port, &entry->found);
 		sxt_place_remember(entry->port, &entry->found);
+		entry->port->index = i;
 		ib->ports[ib->ports_cnt++] = entry->port;
 		entry->port = NULL;
 	}

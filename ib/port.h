@@ -72,6 +72,7 @@ struct sxt_port {
 	uint8_t link_layer;
 	int16_t rail; /* of NCCL_IB_HCA, -1 not said */
 	int16_t plane;
+	uint32_t index; /* among the transport's ports, and of its record in telemetry */
 	uint32_t speed_mbps;
 	uint32_t max_message_log2;
 	uint64_t max_message_bytes;

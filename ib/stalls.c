@@ -32,7 +32,7 @@ struct report {
 	int64_t peer_rank;
 	uint32_t ports_cnt;
 	const struct sxt_port *ports[SXT_PATHS_MAX];
-	char peer[96];
+	char peer[sizeof(((struct sxt_side *)0)->peer)];
 };
 
 /* A port over which some write takes long, and what its counters were when that was first seen. */
@@ -60,7 +60,7 @@ struct sxt_stalls {
 	char here[96];
 	struct sxt_stall_budget budget;
 	struct look look;
-	struct suspect *suspects; /* by number of the port */
+	struct suspect *suspects; /* by index of the port */
 };
 
 int sxt_stalls_create(struct sxt_ib *ib, struct sxt_stalls **out)
@@ -173,17 +173,7 @@ static void report_add(struct sxt_stalls *stalls, const struct sxt_conn *conn,
 	};
 	learn_rank(&report->peer_rank, conn->side, SXT_CONN_RECV);
 	report_ports(report, conn);
-	snprintf(report->peer, sizeof(report->peer), "%.*s", (int)strcspn(conn->peer_name, " "),
-		 conn->peer_name);
-}
-
-static uint32_t port_number(const struct sxt_ib *ib, const struct sxt_port *port)
-{
-	uint32_t i = 0;
-
-	while (ib->ports[i] != port)
-		i++;
-	return i;
+	memcpy(report->peer, conn->side->peer, sizeof(report->peer));
 }
 
 static void suspect_ports(struct sxt_stalls *stalls, const struct sxt_conn *conn)
@@ -191,7 +181,7 @@ static void suspect_ports(struct sxt_stalls *stalls, const struct sxt_conn *conn
 	if (stalls->suspects == NULL)
 		stalls->suspects = calloc((size_t)stalls->ib->ports_cnt, sizeof(struct suspect));
 	for (uint32_t i = 0; i < conn->paths_cnt && stalls->suspects != NULL; i++)
-		stalls->suspects[port_number(stalls->ib, conn->paths[i].port)].is_now = true;
+		stalls->suspects[conn->paths[i].port->index].is_now = true;
 }
 
 static void look_at_conn(struct sxt_stalls *stalls, const struct sxt_conn *conn)
@@ -269,7 +259,7 @@ static uint32_t port_growth(const struct sxt_stalls *stalls, const struct sxt_po
 
 	if (stalls->suspects == NULL)
 		return SXT_STALL_UNREAD;
-	suspect = &stalls->suspects[port_number(stalls->ib, port)];
+	suspect = &stalls->suspects[port->index];
 	if (suspect->before.at_ns >= now_ns)
 		return SXT_STALL_UNREAD;
 	port_sample(stalls, port, now_ns, &now);

@@ -15,17 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a port in the list of them, which is its record's number. */
-static uint32_t port_index(const struct sxt_port *port)
-{
-	const struct sxt_ib *ib = port->device->ib;
-	int i;
-
-	for (i = 0; i < ib->ports_cnt && ib->ports[i] != port; i++)
-		;
-	return (uint32_t)i;
-}
-
 static enum sxt_tele_port_state port_state(const struct sxt_port *port)
 {
 	if (atomic_load_explicit(&port->device->is_dead, memory_order_relaxed) != 0)
@@ -55,7 +44,7 @@ void sxt_tell_port(struct sxt_port *port)
 	pthread_mutex_unlock(&port->seen_lock);
 	snprintf(record.hca, sizeof(record.hca), "%.31s", port->device->name);
 	snprintf(record.pci, sizeof(record.pci), "%.23s", slash != NULL ? slash + 1 : "");
-	sxt_tele_port_set(port->device->ib->tele, port_index(port), &record);
+	sxt_tele_port_set(port->device->ib->tele, port->index, &record);
 }
 
 void sxt_tell_ports(struct sxt_ib *ib)
@@ -70,7 +59,7 @@ static void path_record(const struct sxt_path *path, struct sxt_tele_path *out)
 	uint8_t mtu = local->mtu < path->peer.mtu ? local->mtu : path->peer.mtu;
 
 	*out = (struct sxt_tele_path){
-		.port = port_index(path->port),
+		.port = path->port->index,
 		.qpn = local->qpn,
 		.peer_qpn = path->peer.qpn,
 		.mtu = 128u << mtu,

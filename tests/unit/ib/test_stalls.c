@@ -56,7 +56,6 @@ static void carry(struct sxt_conn *conn)
 {
 	assert_int_equal(sxt_tell_conn_making(conn), 0);
 	sxt_tell_conn_made(conn);
-	snprintf(conn->peer_name, sizeof(conn->peer_name), "node2:77 mlx5_0");
 	conn->side = &rig.side;
 	sxt_list_append(&rig.side.conns, &conn->side_node);
 }
@@ -77,6 +76,7 @@ static int open_rig(void **state)
 	rig.pair.ib.pid = 66;
 	sxt_list_init(&rig.pair.watcher.sides);
 	sxt_list_init(&rig.side.conns);
+	snprintf(rig.side.peer, sizeof(rig.side.peer), "node2:77");
 	sxt_list_append(&rig.pair.watcher.sides, &rig.side.node);
 	carry(rig.pair.send);
 	carry(rig.pair.recv);
