@@ -89,8 +89,7 @@ static void tell_line(enum sxt_log_level level, const char *file, int line, cons
 {
 	(void)file;
 	(void)line;
-	if (level <= SXT_LOG_WARN)
-		sxt_tele_event(own.tele, SXT_TELE_EVENT_LINE, UINT32_MAX, text);
+	sxt_tell_line(own.tele, level, text);
 }
 
 /* Whatever keeps it from being made was told; the job goes on without. */

@@ -10,6 +10,7 @@
 #include "ib/process.h"
 #include "ib/side.h"
 #include "ib/stall.h"
+#include "ib/tell.h"
 #include "ib/watcher.h"
 #include "telemetry/clock.h"
 
@@ -302,8 +303,7 @@ static void tell(struct sxt_stalls *stalls, const struct report *report, uint64_
 						   sizeof(growth));
 	}
 	sxt_stall_line(&facts, line, sizeof(line));
-	SXT_LOG(SXT_LOG_WARN, "%s", line);
-	sxt_tele_event(stalls->ib->tele, SXT_TELE_EVENT_STALL, report->record, line);
+	sxt_tell_stall(stalls->ib->tele, report->record, line);
 }
 
 /* A job that computes, or waits for something else than its network: no fault, once a time. */

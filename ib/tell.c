@@ -149,3 +149,20 @@ void sxt_tell_conn_gone(struct sxt_conn *conn)
 	free(conn->measure);
 	conn->measure = NULL;
 }
+
+/* The line that this thread logs is an event already. */
+static _Thread_local bool line_is_told;
+
+void sxt_tell_line(struct sxt_tele *tele, enum sxt_log_level level, const char *text)
+{
+	if (level <= SXT_LOG_WARN && !line_is_told)
+		sxt_tele_event(tele, SXT_TELE_EVENT_LINE, UINT32_MAX, text);
+}
+
+void sxt_tell_stall(struct sxt_tele *tele, uint32_t record, const char *text)
+{
+	sxt_tele_event(tele, SXT_TELE_EVENT_STALL, record, text);
+	line_is_told = true;
+	SXT_LOG(SXT_LOG_WARN, "%s", text);
+	line_is_told = false;
+}

@@ -6,10 +6,12 @@
 #define SXT_IB_TELL_H
 
 #include "core/compiler.h"
+#include "core/log.h"
 
 struct sxt_conn;
 struct sxt_ib;
 struct sxt_port;
+struct sxt_tele;
 
 /**
  * sxt_tell_ports() - write every port's record.
@@ -47,5 +49,18 @@ SXT_COLD void sxt_tell_conn_failed(struct sxt_conn *conn, int error, const char 
  * @conn: being freed. Thread: any, takes the segment's lock. Path: slow.
  */
 void sxt_tell_conn_gone(struct sxt_conn *conn);
+
+/**
+ * sxt_tell_line() - a line of the log becomes an event, if it is a warning or worse.
+ * @tele: the segment. @level, @text: the line. Thread: any, called by the logger's tap.
+ */
+void sxt_tell_line(struct sxt_tele *tele, enum sxt_log_level level, const char *text);
+
+/**
+ * sxt_tell_stall() - a stall: a warning in the log, and one event that knows its connection.
+ * @tele: the segment. @record: of the connection, UINT32_MAX none. @text: sxt_stall_line()'s.
+ * Thread: any. Path: slow.
+ */
+void sxt_tell_stall(struct sxt_tele *tele, uint32_t record, const char *text);
 
 #endif

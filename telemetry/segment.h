@@ -89,7 +89,7 @@ struct sxt_tele_header {
 	uint64_t conns_opened;
 	uint64_t conns_shared; /* of them without a record of their own: see sxt_tele_link */
 	uint64_t events;       /* ever told; the newest is at (events - 1) % cap */
-	uint64_t warnings;
+	uint64_t warnings;     /* ever logged: events of a line or a stall */
 	/* By section: records that were used at least once; those behind them are zeros. Not of
 	 * events. Whoever gives out a record. */
 	uint32_t used[8];
@@ -268,12 +268,12 @@ struct sxt_tele_comm {
 };
 
 enum sxt_tele_event_kind {
-	SXT_TELE_EVENT_LINE = 1,   /* a warning as NCCL's log has it */
+	SXT_TELE_EVENT_LINE = 1,   /* a warning as NCCL's log has it; those of stalls are below */
 	SXT_TELE_EVENT_PORT = 2,   /* a port changed; subject is its record */
 	SXT_TELE_EVENT_OPENED = 3, /* a connection; subject is its record */
 	SXT_TELE_EVENT_CLOSED = 4,
 	SXT_TELE_EVENT_FAILED = 5, /* with the text of the error */
-	SXT_TELE_EVENT_STALL = 6   /* with who waits for whom */
+	SXT_TELE_EVENT_STALL = 6   /* a warning of who waits for whom; subject is its record */
 };
 
 /* Writer: whoever took the number, sequence = 2 * number + 2 when it is whole. */

@@ -369,7 +369,7 @@ void sxt_tele_event(struct sxt_tele *tele, enum sxt_tele_event_kind kind, uint32
 
 	if (tele == NULL)
 		return;
-	if (kind == SXT_TELE_EVENT_LINE)
+	if (kind == SXT_TELE_EVENT_LINE || kind == SXT_TELE_EVENT_STALL)
 		__atomic_fetch_add(&tele->header->warnings, 1, __ATOMIC_RELAXED);
 	event.ticks = sxt_tele_ticks();
 	event.kind = kind;

@@ -35,8 +35,7 @@ struct sxt_tele_options {
  * sxt_tele_bytes() - how large a segment is; all of it is reserved, so this is also its memory.
  * @conns_cap: connections with a record of their own.
  * Return: 4,096 + 256 x (64 ports + 1,024 links + 1,024 events) + 64 x 256 communicators +
- * 160 x 110 choices +
- * (2,048 + 2 x 256) x conns_cap.
+ * 160 x 110 choices + (2,048 + 2 x 256) x conns_cap.
  */
 uint64_t sxt_tele_bytes(uint32_t conns_cap);
 

@@ -52,6 +52,13 @@ static void take_line(enum sxt_log_level level, const char *file, int line, cons
 	}
 }
 
+static void tap_line(enum sxt_log_level level, const char *file, int line, const char *text)
+{
+	(void)file;
+	(void)line;
+	sxt_tell_line(rig.pair.ib.tele, level, text);
+}
+
 static void carry(struct sxt_conn *conn)
 {
 	assert_int_equal(sxt_tell_conn_making(conn), 0);
@@ -86,11 +93,13 @@ static int open_rig(void **state)
 	rig.now_ticks = sxt_tele_ticks();
 	atomic_store(&sxt_log_max_level, SXT_LOG_INFO);
 	sxt_log_set_sink(take_line);
+	sxt_log_set_tap(tap_line);
 	return 0;
 }
 
 static int close_rig(void **state)
 {
+	sxt_log_set_tap(NULL);
 	sxt_stalls_destroy(rig.stalls);
 	uncarry(rig.pair.send);
 	uncarry(rig.pair.recv);
@@ -136,16 +145,17 @@ static void end(struct sxt_conn *conn)
 	counters->last_done = rig.now_ticks;
 }
 
-static uint32_t events_of_stalls(char *text, size_t text_bytes)
+/* Return: how many events of a kind there are; @last is the newest. */
+static uint32_t events_of(enum sxt_tele_event_kind kind, struct sxt_tele_event *last)
 {
 	struct sxt_tele_view *view = rig_view(rig.pair.ib.tele);
-	struct sxt_tele_event event;
+	struct sxt_tele_event event = {0};
 	uint32_t cnt = 0;
 
 	for (uint64_t i = 0; i < sxt_tele_header(view)->events; i++) {
-		if (!sxt_tele_event_get(view, i, &event) || event.kind != SXT_TELE_EVENT_STALL)
+		if (!sxt_tele_event_get(view, i, &event) || event.kind != (uint32_t)kind)
 			continue;
-		snprintf(text, text_bytes, "%s", event.text);
+		*last = event;
 		cnt++;
 	}
 	sxt_tele_close(view);
@@ -154,7 +164,7 @@ static uint32_t events_of_stalls(char *text, size_t text_bytes)
 
 static void a_late_sender_is_told_once_and_in_the_segment(void **state)
 {
-	char text[256] = "";
+	struct sxt_tele_event event = {0};
 
 	(void)state;
 	begin(rig.pair.recv, 5);
@@ -163,8 +173,10 @@ static void a_late_sender_is_told_once_and_in_the_segment(void **state)
 	pass(LEAST);
 	assert_int_equal(rig.warn_cnt, 1);
 	assert_non_null(strstr(rig.warn, "SENDER-LATE: node1:66 waits for rank 5 (node2:77) for "));
-	assert_int_equal(events_of_stalls(text, sizeof(text)), 1);
-	assert_memory_equal(text, rig.warn, strlen(text));
+	assert_int_equal(events_of(SXT_TELE_EVENT_LINE, &event), 0);
+	assert_int_equal(events_of(SXT_TELE_EVENT_STALL, &event), 1);
+	assert_int_equal(event.subject, rig.pair.recv->measure->handle.conn);
+	assert_memory_equal(event.text, rig.warn, strlen(event.text));
 	pass(600);
 	assert_int_equal(rig.warn_cnt, 2); /* it has doubled */
 }
@@ -255,6 +267,8 @@ static void more_connections(void)
 
 static void many_stalls_are_few_lines_and_a_count(void **state)
 {
+	struct sxt_tele_event event = {0};
+
 	(void)state;
 	more_connections();
 	for (int i = 0; i < 2 * MORE_CNT; i++)
@@ -264,6 +278,9 @@ static void many_stalls_are_few_lines_and_a_count(void **state)
 	pass(LEAST);
 	assert_int_equal(rig.warn_cnt, SXT_STALL_LINES + 1);
 	assert_non_null(strstr(rig.warn, "2 more connections stalled"));
+	assert_int_equal(events_of(SXT_TELE_EVENT_STALL, &event), SXT_STALL_LINES);
+	assert_int_equal(events_of(SXT_TELE_EVENT_LINE, &event), 1);
+	assert_string_equal(event.text, rig.warn);
 }
 
 static void a_failed_connection_is_not_told(void **state)
