@@ -72,8 +72,11 @@ def watch(bench, folder):
     line = wait_for(after, r"WARN SENDER-LATE: rank 0 \(\S+\) waits for rank %d \(\S+:%d\) .*"
                     % (VICTIM, pids[VICTIM]))
     print(line.group(0))
-    line = wait_for(before, r"WARN PEER-LATE: rank %d \(\S+\) waits for (rank %d \()?\S+:%d\b.*"
-                    % (VICTIM - 1, VICTIM, pids[VICTIM]))
+    # Where the stopped rank had room for all that the one before it may send, that one waits for
+    # the first rank, and so on to the stopped one.
+    line = wait_for(before, r"WARN (PEER-LATE: rank %d \(\S+\) waits for (rank %d \()?\S+:%d\b|"
+                    r"SENDER-LATE: rank %d \(\S+\) waits for rank 0 \(\S+:%d\)).*"
+                    % (VICTIM - 1, VICTIM, pids[VICTIM], VICTIM - 1, pids[0]))
     print(line.group(0))
 
 
