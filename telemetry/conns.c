@@ -12,10 +12,8 @@
 #include <string.h>
 
 #define CONN_HEAD_BYTES offsetof(struct sxt_tele_conn, counters)
-#define PATH_HEAD_BYTES offsetof(struct sxt_tele_path, messages)
 
 _Static_assert(CONN_HEAD_BYTES % SXT_CACHELINE == 0, "counters share no line with another writer");
-_Static_assert(PATH_HEAD_BYTES % SXT_CACHELINE == 0, "counters share no line with another writer");
 
 /* The link's record; the last one stands for all that came after it. */
 static uint32_t link_get(struct sxt_tele *tele, const char *nic, const char *peer)
@@ -256,12 +254,8 @@ void sxt_tele_conn_open(struct sxt_tele *tele, const struct sxt_tele_conn_facts 
 	handle.link = link_get(tele, facts->nic, facts->peer);
 	handle.conn = record_take(tele);
 	if (handle.conn != SXT_TELE_NONE) {
-		struct sxt_tele_conn *conn = &tele->conns[handle.conn];
-
 		record_open(tele, facts, handle.conn, handle.link);
-		handle.counters = &conn->counters;
-		if (conn->paths > 0)
-			handle.paths = &tele->paths[conn->path_first];
+		handle.counters = &tele->conns[handle.conn].counters;
 	} else {
 		handle.counters = lone_open(tele, facts, handle.link);
 	}

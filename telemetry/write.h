@@ -85,7 +85,6 @@ struct sxt_tele_conn_facts {
 /* A connection's place in the segment. */
 struct sxt_tele_handle {
 	struct sxt_tele_counters *counters; /* never NULL; shared ones are the link's alone */
-	struct sxt_tele_path *paths;        /* their records in order, NULL when none were left */
 	uint32_t conn;                      /* index of its record, UINT32_MAX without one */
 	uint32_t link;
 };
