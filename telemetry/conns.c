@@ -149,11 +149,15 @@ static void record_give(struct sxt_tele *tele, uint32_t i)
 	tele->ended_last = i;
 }
 
-/* The counters begin anew under the same sequence: who reads meanwhile reads again. */
+/*
+ * The counters begin anew under the same sequence: who reads meanwhile reads again. Those of a
+ * record that was never used are zeros.
+ */
 static void record_open(struct sxt_tele *tele, const struct sxt_tele_conn_facts *facts, uint32_t i,
 			uint32_t link)
 {
 	struct sxt_tele_conn *conn = &tele->conns[i];
+	bool is_new = conn->state == SXT_TELE_CONN_FREE;
 	struct sxt_tele_conn clean = {.state = SXT_TELE_CONN_LIVE,
 				      .direction = facts->direction,
 				      .link = link,
@@ -163,14 +167,14 @@ static void record_open(struct sxt_tele *tele, const struct sxt_tele_conn_facts 
 				      .opened = sxt_tele_ticks()};
 	uint32_t first = facts->paths_cnt > 0 ? paths_take(tele, facts->paths_cnt) : SXT_TELE_NONE;
 
-	if (conn->state != SXT_TELE_CONN_FREE)
+	if (!is_new)
 		clean.generation = conn->generation + 1;
 	if (first != SXT_TELE_NONE) {
 		clean.path_first = first;
 		clean.paths = facts->paths_cnt;
 		paths_write(tele, facts, i, first);
 	}
-	sxt_tele_record_put(conn, &clean, sizeof(clean));
+	sxt_tele_record_put(conn, &clean, is_new ? CONN_HEAD_BYTES : sizeof(clean));
 	sxt_tele_note_used(tele, SXT_TELE_CONNS, i + 1);
 }
 
