@@ -5,11 +5,11 @@
  */
 #include "ib/wire.h"
 #include "plugin/nccl/net.h"
+#include "tests/fake/logger.h"
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <netinet/in.h>
-#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -27,53 +27,6 @@
 #define WAIT_SECONDS 30
 
 static const struct nccl_net_v12 *net;
-
-/* Every WARN and INFO line since the test began. */
-static struct {
-	pthread_mutex_t lock;
-	char text[65536];
-	size_t used;
-} heard = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-SXT_PRINTF(5, 6)
-static void listen_in(int level, unsigned long flags, const char *file, int line, const char *fmt,
-		      ...)
-{
-	va_list args;
-	int len;
-
-	(void)flags;
-	(void)file;
-	(void)line;
-	if (level != NCCL_LOG_WARN && level != NCCL_LOG_INFO)
-		return;
-	pthread_mutex_lock(&heard.lock);
-	va_start(args, fmt);
-	len = vsnprintf(heard.text + heard.used, sizeof(heard.text) - heard.used, fmt, args);
-	va_end(args);
-	if (len > 0 && heard.used + (size_t)len + 2 < sizeof(heard.text)) {
-		heard.used += (size_t)len;
-		heard.text[heard.used++] = '\n';
-		heard.text[heard.used] = '\0';
-	}
-	pthread_mutex_unlock(&heard.lock);
-}
-
-static bool was_heard(const char *words)
-{
-	bool found;
-
-	pthread_mutex_lock(&heard.lock);
-	found = strstr(heard.text, words) != NULL;
-	pthread_mutex_unlock(&heard.lock);
-	return found;
-}
-
-static void assert_heard(const char *words)
-{
-	if (!was_heard(words))
-		fail_msg("no line says \"%s\"; the lines:\n%s", words, heard.text);
-}
 
 static double now_seconds(void)
 {
@@ -97,12 +50,9 @@ struct pair {
 
 static void pair_init(struct pair *pair)
 {
-	pthread_mutex_lock(&heard.lock);
-	heard.used = 0;
-	heard.text[0] = '\0';
-	pthread_mutex_unlock(&heard.lock);
+	heard_forget();
 	memset(pair, 0, sizeof(*pair));
-	assert_int_equal(net->init(&pair->ctx, 1, NULL, listen_in, NULL), ncclSuccess);
+	assert_int_equal(net->init(&pair->ctx, 1, NULL, heard_logger, NULL), ncclSuccess);
 	assert_int_equal(net->listen(pair->ctx, 0, pair->handle, &pair->listen_comm), ncclSuccess);
 	pair->buffers = mmap(NULL, 2 * BUFFER_BYTES, PROT_READ | PROT_WRITE,
 			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -351,7 +301,7 @@ static void wait_until_heard(const char *words)
 {
 	double end = now_seconds() + WAIT_SECONDS;
 
-	while (!was_heard(words) && now_seconds() < end)
+	while (heard_cnt(words) == 0 && now_seconds() < end)
 		usleep(1000);
 	assert_heard(words);
 }
@@ -465,7 +415,7 @@ static void a_bad_setting_is_told_and_strict_makes_it_an_error(void **state)
 	assert_heard("20ms");
 	pair_fini(&pair);
 	setenv("SEXTANT_STRICT", "1", 1);
-	assert_int_equal(net->init(&ctx, 1, NULL, listen_in, NULL), ncclInvalidUsage);
+	assert_int_equal(net->init(&ctx, 1, NULL, heard_logger, NULL), ncclInvalidUsage);
 	unsetenv("SEXTANT_STRICT");
 	unsetenv("NCCL_IB_TIMEOUT");
 }
@@ -512,7 +462,7 @@ static void a_missing_verbs_library_is_named_with_its_remedy(void **state)
 
 	(void)state;
 	setenv("NCCL_IBVERBS_LIB", "libibverbs-of-nobody.so.9", 1);
-	assert_int_equal(net->init(&ctx, 1, NULL, listen_in, NULL), ncclSystemError);
+	assert_int_equal(net->init(&ctx, 1, NULL, heard_logger, NULL), ncclSystemError);
 	unsetenv("NCCL_IBVERBS_LIB");
 	assert_heard("libibverbs-of-nobody.so.9");
 	assert_heard("install");
@@ -524,7 +474,7 @@ static void a_disabled_plugin_declines(void **state)
 
 	(void)state;
 	setenv("NCCL_IB_DISABLE", "1", 1);
-	assert_int_not_equal(net->init(&ctx, 1, NULL, listen_in, NULL), ncclSuccess);
+	assert_int_not_equal(net->init(&ctx, 1, NULL, heard_logger, NULL), ncclSuccess);
 	unsetenv("NCCL_IB_DISABLE");
 	assert_heard("NCCL_IB_DISABLE");
 }

@@ -5,6 +5,7 @@
 #include "ib/ib.h"
 #include "plugin/nccl/net.h"
 #include "plugin/tuner.h"
+#include "tests/fake/logger.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -355,16 +356,6 @@ int sxt_test_waiting(struct sxt_request *request, bool *done_out, int *sizes,
 	return 0;
 }
 
-static void quiet_logger(int level, unsigned long flags, const char *file, int line,
-			 const char *fmt, ...)
-{
-	(void)level;
-	(void)flags;
-	(void)file;
-	(void)line;
-	(void)fmt;
-}
-
 static int reset_fake(void **state)
 {
 	(void)state;
@@ -420,7 +411,7 @@ static void properties_are_whole_in_every_version(void **state)
 	struct nccl_net_props_v12 v12;
 
 	(void)state;
-	assert_int_equal(ncclNetPlugin_v8.init(quiet_logger), ncclSuccess);
+	assert_int_equal(ncclNetPlugin_v8.init(heard_logger), ncclSuccess);
 	GET_PROPS(6, &v6);
 	ASSERT_PROPS_COMMON(&v6);
 	GET_PROPS(7, &v7);
@@ -454,7 +445,7 @@ static void a_merged_nic_names_its_parts(void **state)
 	int ndev = 0;
 
 	(void)state;
-	assert_int_equal(ncclNetPlugin_v8.init(quiet_logger), ncclSuccess);
+	assert_int_equal(ncclNetPlugin_v8.init(heard_logger), ncclSuccess);
 	assert_int_equal(ncclNetPlugin_v12.devices(&ndev), ncclSuccess);
 	assert_int_equal(ndev, 4);
 	assert_int_equal(ncclNetPlugin_v12.getProperties(3, &v12), ncclSuccess);
@@ -498,7 +489,7 @@ static void a_merged_nic_names_its_parts(void **state)
 static void devices_are_merged_in_every_version_that_can(void **state)
 {
 	(void)state;
-	assert_int_equal(ncclNetPlugin_v8.init(quiet_logger), ncclSuccess);
+	assert_int_equal(ncclNetPlugin_v8.init(heard_logger), ncclSuccess);
 	MERGE(9, nccl_net_vdev_props_v9, 4);
 	MERGE(10, nccl_net_vdev_props_v9, 4);
 	MERGE(11, nccl_net_vdev_props_v9, 4);
@@ -514,7 +505,7 @@ static void not_now_is_success_with_nothing(void **state)
 	void *mhandles[1] = {an_object};
 
 	(void)state;
-	assert_int_equal(ncclNetPlugin_v8.init(quiet_logger), ncclSuccess);
+	assert_int_equal(ncclNetPlugin_v8.init(heard_logger), ncclSuccess);
 	fake.rc = -EAGAIN;
 	assert_int_equal(ncclNetPlugin_v12.isend(an_object, data, 8, 0, an_object, NULL, &out),
 			 ncclSuccess);
@@ -537,7 +528,7 @@ static void a_failed_connection_leaves_the_comm_alone(void **state)
 	void *out = an_object;
 
 	(void)state;
-	assert_int_equal(ncclNetPlugin_v8.init(quiet_logger), ncclSuccess);
+	assert_int_equal(ncclNetPlugin_v8.init(heard_logger), ncclSuccess);
 	fake.rc = -ECONNREFUSED;
 	assert_int_equal(ncclNetPlugin_v12.accept(an_object, &out, NULL), ncclRemoteError);
 	assert_ptr_equal(out, an_object);
@@ -662,7 +653,7 @@ static void a_communicator_is_a_context_that_starts_with_its_traffic_class(void 
 	char handle[128];
 
 	(void)state;
-	assert_int_equal(ncclNetPlugin_v12.init(&ctx, 1, &config, quiet_logger, NULL), ncclSuccess);
+	assert_int_equal(ncclNetPlugin_v12.init(&ctx, 1, &config, heard_logger, NULL), ncclSuccess);
 	assert_ptr_equal(fake.tuner, sxt_tuner_of);
 	assert_int_equal(*(int *)ctx, 106);
 	assert_int_equal(fake.comm_id, 1);
@@ -684,13 +675,13 @@ static void each_table_says_which_version_is_in_use(void **state)
 		assert_int_equal(ncclNetPlugin_v##number.init(__VA_ARGS__), ncclSuccess); \
 		assert_int_equal(fake.abi, number);                                       \
 	} while (0)
-	INIT(6, quiet_logger);
-	INIT(7, quiet_logger);
-	INIT(8, quiet_logger);
-	INIT(9, quiet_logger);
-	INIT(10, quiet_logger, NULL);
-	INIT(11, &ctx[0], 1, NULL, quiet_logger, NULL);
-	INIT(12, &ctx[1], 1, NULL, quiet_logger, NULL);
+	INIT(6, heard_logger);
+	INIT(7, heard_logger);
+	INIT(8, heard_logger);
+	INIT(9, heard_logger);
+	INIT(10, heard_logger, NULL);
+	INIT(11, &ctx[0], 1, NULL, heard_logger, NULL);
+	INIT(12, &ctx[1], 1, NULL, heard_logger, NULL);
 #undef INIT
 	assert_int_equal(ncclNetPlugin_v11.finalize(ctx[0]), ncclSuccess);
 	assert_int_equal(ncclNetPlugin_v12.finalize(ctx[1]), ncclSuccess);
@@ -702,11 +693,11 @@ static void a_failed_init_keeps_nothing(void **state)
 
 	(void)state;
 	fake.rc = -ENODEV;
-	assert_int_equal(ncclNetPlugin_v12.init(&ctx, 1, NULL, quiet_logger, NULL),
+	assert_int_equal(ncclNetPlugin_v12.init(&ctx, 1, NULL, heard_logger, NULL),
 			 ncclSystemError);
 	assert_null(ctx);
 	fake.rc = -EINVAL; /* bad settings, and SEXTANT_STRICT */
-	assert_int_equal(ncclNetPlugin_v12.init(&ctx, 1, NULL, quiet_logger, NULL),
+	assert_int_equal(ncclNetPlugin_v12.init(&ctx, 1, NULL, heard_logger, NULL),
 			 ncclInvalidUsage);
 	assert_int_equal(fake.gets_cnt, fake.puts_cnt);
 }
@@ -718,7 +709,7 @@ static void a_child_forked_during_init_can_exit(void **state)
 
 	(void)state;
 	fake.forks = true;
-	assert_int_equal(ncclNetPlugin_v12.init(&ctx, 1, NULL, quiet_logger, NULL), ncclSuccess);
+	assert_int_equal(ncclNetPlugin_v12.init(&ctx, 1, NULL, heard_logger, NULL), ncclSuccess);
 	assert_true(fake.child > 0);
 	assert_int_equal(waitpid(fake.child, &status, 0), fake.child);
 	assert_int_equal(status, 0);
@@ -732,14 +723,14 @@ static int begin_anew(void)
 	void *ctx = NULL;
 	int ndev = 0;
 
-	if (ncclNetPlugin_v12.init(&ctx, 1, NULL, quiet_logger, NULL) != ncclSuccess)
+	if (ncclNetPlugin_v12.init(&ctx, 1, NULL, heard_logger, NULL) != ncclSuccess)
 		return 1;
 	if (ncclNetPlugin_v12.finalize(ctx) != ncclSuccess)
 		return 2;
 	/* Its last communicator is gone, whatever the parent still has. */
 	if (ncclNetPlugin_v12.devices(&ndev) == ncclSuccess)
 		return 3;
-	if (ncclNetPlugin_v10.init(quiet_logger, NULL) != ncclSuccess)
+	if (ncclNetPlugin_v10.init(heard_logger, NULL) != ncclSuccess)
 		return 4;
 	return fake.gets_cnt == gets_cnt + 2 ? 0 : 5;
 }
@@ -751,8 +742,8 @@ static void a_forked_child_begins_anew(void **state)
 	pid_t pid;
 
 	(void)state;
-	assert_int_equal(ncclNetPlugin_v10.init(quiet_logger, NULL), ncclSuccess);
-	assert_int_equal(ncclNetPlugin_v12.init(&ctx, 1, NULL, quiet_logger, NULL), ncclSuccess);
+	assert_int_equal(ncclNetPlugin_v10.init(heard_logger, NULL), ncclSuccess);
+	assert_int_equal(ncclNetPlugin_v12.init(&ctx, 1, NULL, heard_logger, NULL), ncclSuccess);
 	fflush(NULL);
 	pid = fork();
 	if (pid == 0)
@@ -769,7 +760,7 @@ static void v10_hands_on_the_communicators_traffic_class(void **state)
 	char handle[128];
 
 	(void)state;
-	assert_int_equal(ncclNetPlugin_v10.init(quiet_logger, NULL), ncclSuccess);
+	assert_int_equal(ncclNetPlugin_v10.init(heard_logger, NULL), ncclSuccess);
 	assert_int_equal(ncclNetPlugin_v10.connect(0, &config, handle, &comm, NULL), ncclSuccess);
 	assert_int_equal(fake.tclass, 41);
 	assert_null(fake.context);
@@ -847,12 +838,12 @@ static void every_version_measures(enum sxt_measuring how)
 #define SIZE_IRECV (an_object, 1, data, sizes, tags, mhandles, &request)
 #define PROF_ISEND (an_object, data, 8, 0, an_object, NULL, &request)
 #define PROF_IRECV (an_object, 1, data, sizes, tags, mhandles, NULL, &request)
-#define INIT_CTX   (&ctx, 1, NULL, quiet_logger, NULL)
-	MEASURED(how, 6, (quiet_logger), INT_ISEND, INT_IRECV);
-	MEASURED(how, 7, (quiet_logger), INT_ISEND, INT_IRECV);
-	MEASURED(how, 8, (quiet_logger), INT_ISEND, INT_IRECV);
-	MEASURED(how, 9, (quiet_logger), INT_ISEND, SIZE_IRECV);
-	MEASURED(how, 10, (quiet_logger, NULL), PROF_ISEND, PROF_IRECV);
+#define INIT_CTX   (&ctx, 1, NULL, heard_logger, NULL)
+	MEASURED(how, 6, (heard_logger), INT_ISEND, INT_IRECV);
+	MEASURED(how, 7, (heard_logger), INT_ISEND, INT_IRECV);
+	MEASURED(how, 8, (heard_logger), INT_ISEND, INT_IRECV);
+	MEASURED(how, 9, (heard_logger), INT_ISEND, SIZE_IRECV);
+	MEASURED(how, 10, (heard_logger, NULL), PROF_ISEND, PROF_IRECV);
 	MEASURED(how, 11, INIT_CTX, PROF_ISEND, PROF_IRECV);
 	assert_int_equal(ncclNetPlugin_v11.finalize(ctx), ncclSuccess);
 	MEASURED(how, 12, INIT_CTX, PROF_ISEND, PROF_IRECV);
@@ -875,9 +866,9 @@ static void a_later_init_without_telemetry_measures_no_more(void **state)
 
 	(void)state;
 	fake.measuring = SXT_MEASURE_BY_COUNTER;
-	assert_int_equal(ncclNetPlugin_v8.init(quiet_logger), ncclSuccess);
+	assert_int_equal(ncclNetPlugin_v8.init(heard_logger), ncclSuccess);
 	fake.measuring = SXT_MEASURE_NOT;
-	assert_int_equal(ncclNetPlugin_v8.init(quiet_logger), ncclSuccess);
+	assert_int_equal(ncclNetPlugin_v8.init(heard_logger), ncclSuccess);
 	assert_int_equal(ncclNetPlugin_v8.isend(an_object, NULL, 8, 0, an_object, &request),
 			 ncclSuccess);
 	assert_int_equal(ncclNetPlugin_v8.test(an_object, &done, NULL), ncclSuccess);

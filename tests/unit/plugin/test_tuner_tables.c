@@ -5,6 +5,7 @@
  * usage: test_tuner_tables PLUGIN
  */
 #include "plugin/nccl/tuner.h"
+#include "tests/fake/logger.h"
 
 #include <dlfcn.h>
 #include <math.h>
@@ -25,53 +26,6 @@
 
 static const char *plugin_path;
 static char rules_path[64];
-
-/* Every WARN and INFO line since the plugin was loaded. */
-static struct {
-	pthread_mutex_t lock;
-	char text[65536];
-	size_t used;
-} heard = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-SXT_PRINTF(5, 6)
-static void listen_in(int level, unsigned long flags, const char *file, int line, const char *fmt,
-		      ...)
-{
-	va_list args;
-	int len;
-
-	(void)flags;
-	(void)file;
-	(void)line;
-	pthread_mutex_lock(&heard.lock);
-	len = snprintf(heard.text + heard.used, sizeof(heard.text) - heard.used, "%s ",
-		       level == NCCL_LOG_WARN ? "WARN" : "INFO");
-	heard.used += (size_t)len;
-	va_start(args, fmt);
-	len = vsnprintf(heard.text + heard.used, sizeof(heard.text) - heard.used, fmt, args);
-	va_end(args);
-	assert_true(heard.used + (size_t)len + 2 < sizeof(heard.text));
-	heard.used += (size_t)len;
-	heard.text[heard.used++] = '\n';
-	heard.text[heard.used] = '\0';
-	pthread_mutex_unlock(&heard.lock);
-}
-
-static int heard_cnt(const char *words)
-{
-	int cnt = 0;
-
-	for (const char *at = strstr(heard.text, words); at != NULL; at = strstr(at + 1, words))
-		cnt++;
-	return cnt;
-}
-
-static void assert_heard(int cnt, const char *words)
-{
-	if (heard_cnt(words) != cnt)
-		fail_msg("\"%s\" is said %d times, not %d; the lines:\n%s", words, heard_cnt(words),
-			 cnt, heard.text);
-}
 
 /* The plugin as NCCL has it: a fresh copy for each test, since it reads rules once. */
 static struct {
@@ -147,8 +101,7 @@ static int setup(void **state)
 	(void)state;
 	for (size_t i = 0; i < SXT_ARRAY_LEN(names); i++)
 		unsetenv(names[i]);
-	heard.used = 0;
-	heard.text[0] = '\0';
+	heard_forget();
 	return 0;
 }
 
@@ -172,14 +125,14 @@ static ncclResult_t begin(int version, size_t ranks, size_t nodes, void **contex
 	memset(&constants, 0x5a, sizeof(constants));
 	before = constants;
 	if (version == 2)
-		return plugin.v2->init(ranks, nodes, listen_in, context);
+		return plugin.v2->init(ranks, nodes, heard_logger, context);
 	if (version == 3)
-		return plugin.v3->init(ranks, nodes, listen_in, context);
+		return plugin.v3->init(ranks, nodes, heard_logger, context);
 	if (version == 4)
-		return plugin.v4->init(ranks, nodes, listen_in, context);
-	result =
-		(version == 5 ? plugin.v5->init : plugin.v6->init)(context, 77, ranks, nodes,
-								   listen_in, &domains, &constants);
+		return plugin.v4->init(ranks, nodes, heard_logger, context);
+	result = (version == 5 ? plugin.v5->init : plugin.v6->init)(context, 77, ranks, nodes,
+								    heard_logger, &domains,
+								    &constants);
 	/* NCCL computes its costs from these afterwards. */
 	assert_memory_equal(&constants, &before, sizeof(constants));
 	return result;
@@ -319,10 +272,10 @@ static void every_version_answers_by_the_rules(void **state)
 		assert_chosen(&asked, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 8);
 		end(version, context);
 	}
-	assert_heard(5, "INFO NET/Sextant : tuner: digest ");
-	assert_heard(5, ", 2 of 3 rules and 0 of 0 models of ");
-	assert_heard(5, " are for 16 ranks on 2 nodes");
-	assert_heard(0, "WARN");
+	assert_heard_times(5, "INFO NET/Sextant : tuner: digest ");
+	assert_heard_times(5, ", 2 of 3 rules and 0 of 0 models of ");
+	assert_heard_times(5, " are for 16 ranks on 2 nodes");
+	assert_heard_times(0, "WARN");
 }
 
 static void what_no_rule_is_for_stays_as_it_was(void **state)
@@ -375,8 +328,9 @@ static void what_nccl_cannot_use_is_never_written(void **state)
 		end(version, context);
 	}
 	/* Once for each communicator. */
-	assert_heard(4, "a rule wants allreduce by collnet_chain/ll, which NCCL cannot use here");
-	assert_heard(4, "a rule wants allreduce by nvls/simple, which NCCL cannot use here");
+	assert_heard_times(
+		4, "a rule wants allreduce by collnet_chain/ll, which NCCL cannot use here");
+	assert_heard_times(4, "a rule wants allreduce by nvls/simple, which NCCL cannot use here");
 }
 
 /* Older releases know no PAT; what lies behind their table is not ours. */
@@ -517,9 +471,9 @@ static void nccls_own_settings_come_first(void **state)
 			assert_int_equal(asked.algo, cases[i].broadcast ? NCCL_ALGO_RING : -1);
 			end(version, context);
 		}
-		assert_heard(cases[i].told != NULL ? 1 : 0, "stays out of ");
+		assert_heard_times(cases[i].told != NULL ? 1 : 0, "stays out of ");
 		if (cases[i].told != NULL)
-			assert_heard(1, cases[i].told);
+			assert_heard_times(1, cases[i].told);
 		teardown(NULL);
 	}
 }
@@ -536,10 +490,10 @@ static void a_wrong_file_is_told_once_and_changes_nothing(void **state)
 		assert_left(&asked, 0);
 		end(version, context);
 	}
-	assert_heard(1, "WARN");
-	assert_heard(1, "WARN NET/Sextant : tuner: SEXTANT_TUNER_FILE=");
-	assert_heard(1, ": line 2");
-	assert_heard(1, "\"tre\"");
+	assert_heard_times(1, "WARN");
+	assert_heard_times(1, "WARN NET/Sextant : tuner: SEXTANT_TUNER_FILE=");
+	assert_heard_times(1, ": line 2");
+	assert_heard_times(1, "\"tre\"");
 }
 
 static void a_missing_file_is_told_once_and_changes_nothing(void **state)
@@ -554,9 +508,10 @@ static void a_missing_file_is_told_once_and_changes_nothing(void **state)
 		assert_left(&asked, 0);
 		end(version, context);
 	}
-	assert_heard(1, "WARN NET/Sextant : tuner: NCCL_TUNER_CONFIG_FILE=/nonexistent/rules: ");
-	assert_heard(1, "No such file");
-	assert_heard(1, "WARN");
+	assert_heard_times(1,
+			   "WARN NET/Sextant : tuner: NCCL_TUNER_CONFIG_FILE=/nonexistent/rules: ");
+	assert_heard_times(1, "No such file");
+	assert_heard_times(1, "WARN");
 }
 
 static void without_a_file_nothing_changes(void **state)
@@ -570,13 +525,13 @@ static void without_a_file_nothing_changes(void **state)
 	asked = ask(6, context, ALL_REDUCE(5));
 	assert_left(&asked, 0);
 	end(6, context);
-	assert_heard(0, "WARN");
-	assert_heard(1, "0 of 0 rules and 0 of 0 models of no file (SEXTANT_TUNER_FILE)");
+	assert_heard_times(0, "WARN");
+	assert_heard_times(1, "0 of 0 rules and 0 of 0 models of no file (SEXTANT_TUNER_FILE)");
 }
 
 static void the_digest_of_line(char out[17])
 {
-	const char *at = strstr(heard.text, "tuner: digest ");
+	const char *at = strstr(heard_text(), "tuner: digest ");
 
 	assert_non_null(at);
 	snprintf(out, 17, "%s", at + strlen("tuner: digest "));
@@ -596,7 +551,7 @@ static void unlike_digests_end_the_communicator(void **state)
 	setenv("SEXTANT_TUNER_DIGEST", digest, 1);
 	for (int version = 2; version <= 6; version++)
 		end(version, begun(version, 16, 2));
-	assert_heard(0, "WARN");
+	assert_heard_times(0, "WARN");
 
 	setenv("SEXTANT_TUNER_DIGEST", "0123456789abcdef", 1);
 	for (int version = 2; version <= 6; version++) {
@@ -606,10 +561,10 @@ static void unlike_digests_end_the_communicator(void **state)
 	}
 	snprintf(expected, sizeof(expected),
 		 "SEXTANT_TUNER_DIGEST=0123456789abcdef, but the rules of %s on ", rules_path);
-	assert_heard(5, expected);
+	assert_heard_times(5, expected);
 	snprintf(expected, sizeof(expected), " have digest %s: ", digest);
-	assert_heard(5, expected);
-	assert_heard(5, "`sextant tune lint FILE`");
+	assert_heard_times(5, expected);
+	assert_heard_times(5, "`sextant tune lint FILE`");
 	/* A rank whose file is of no use is caught by it as well. */
 	setenv("SEXTANT_TUNER_DIGEST", digest, 1);
 	teardown(NULL);
@@ -675,7 +630,7 @@ static void chunks_are_those_of_the_rules(void **state)
 					  cases[i].given),
 				 cases[i].got);
 	end(6, context);
-	assert_heard(0, "WARN");
+	assert_heard_times(0, "WARN");
 }
 
 /* NCCL divides by what is left of a chunk after rounding it down to the protocol's grain. */
@@ -688,7 +643,7 @@ static void chunks_below_the_grain_are_refused_with_the_file(void **state)
 	context = begun(6, 16, 2);
 	assert_int_equal(chunk_of(context, 5, NCCL_ALGO_RING, NCCL_PROTO_SIMPLE, 131072), 131072);
 	end(6, context);
-	assert_heard(1, "is no size of a chunk");
+	assert_heard_times(1, "is no size of a chunk");
 }
 
 static void wrong_arguments_change_nothing(void **state)
@@ -742,7 +697,7 @@ static void shapes_that_cannot_be_are_left_to_nccl(void **state)
 		assert_left(&asked, 0);
 		end(6, context);
 	}
-	assert_heard(4, "make no sense");
+	assert_heard_times(4, "make no sense");
 }
 
 /* One communicator of its own, from beginning to end, over and over. */
@@ -755,7 +710,7 @@ static void *live(void *arg)
 		float costs[ALGOS][PROTOS] = {{1}};
 		int channels = 0;
 
-		if (plugin.v6->init(&context, nodes, 8 * nodes, nodes, listen_in, NULL, NULL) !=
+		if (plugin.v6->init(&context, nodes, 8 * nodes, nodes, heard_logger, NULL, NULL) !=
 			    ncclSuccess ||
 		    plugin.v6->getCollInfo(context, NCCL_COLL_ALL_GATHER, 5, 1, (float **)costs,
 					   ALGOS, PROTOS, 0, &channels) != ncclSuccess ||
