@@ -6,7 +6,8 @@ import os
 import sys
 import tarfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../telemetry"))
+for _folder in ("telemetry", "golden", "unit/cli"):
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", _folder))
 import make_segment  # noqa: E402
 
 NS = make_segment.NS

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """`sextant top` in a terminal: tmux is the terminal, its panes are compared with pictures.
 
-usage: test_screen.py --sextant FILE --source DIR CASE
+usage: test_screen.py --sextant FILE CASE
 """
 import argparse
 import os
@@ -15,6 +15,8 @@ import tempfile
 import time
 
 import snapshots
+import golden
+from golden import check
 from snapshots import make_segment
 
 ARGS = None
@@ -57,14 +59,11 @@ class Terminal:
 
     def shows(self, name, sign):
         """Sooner or later it looks as the golden picture does."""
-        path = os.path.join(ARGS.source, "tests/golden", name)
         if ARGS.update:
             self.wait(sign)
             time.sleep(0.5)
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(self.picture())
-        with open(path, encoding="utf-8") as file:
-            wanted = file.read()
+            golden.write(name, self.picture())
+        wanted = golden.read(name)
         deadline = time.monotonic() + PATIENCE_S
         while self.picture() != wanted:
             check(time.monotonic() < deadline, f"differs from {name}:\n{self.picture()}")
@@ -87,11 +86,6 @@ class Terminal:
 
     def close(self):
         subprocess.run(["tmux", "-S", self.socket, "kill-server"], env=self.env, check=False)
-
-
-def check(condition, text):
-    if not condition:
-        sys.exit(f"failed: {text}")
 
 
 def pair(folder):
@@ -198,7 +192,6 @@ def main():
     global ARGS
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sextant", required=True)
-    parser.add_argument("--source", required=True)
     parser.add_argument("--update", action="store_true", help="write the golden files anew")
     parser.add_argument("case", choices=CASES)
     ARGS = parser.parse_args()

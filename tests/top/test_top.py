@@ -14,14 +14,12 @@ import tarfile
 import tempfile
 
 import snapshots
+import golden
+import schema
+from golden import check
 from snapshots import NS, make_segment
 
 ARGS = None
-
-
-def check(condition, text):
-    if not condition:
-        sys.exit(f"failed: {text}")
 
 
 def sextant(*arguments, status=0, **variables):
@@ -36,13 +34,7 @@ def sextant(*arguments, status=0, **variables):
 
 
 def compare(name, text):
-    path = os.path.join(ARGS.source, "tests/golden", name)
-    if ARGS.update:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-    with open(path, encoding="utf-8") as file:
-        wanted = file.read()
-    check(text == wanted, f"differs from {name}:\n{text}")
+    golden.compare(name, text, ARGS.update)
 
 
 def pair(folder, at=110):
@@ -69,9 +61,8 @@ def document(*arguments, **variables):
     out, err = sextant("top", "--json", *arguments, **variables)
     check(err == "", err)
     parsed = json.loads(out)
-    checker = SCHEMA.Checker(SCHEMA_TEXT)
-    checker.check(parsed, SCHEMA_TEXT)
-    check(not checker.errors, "\n".join(checker.errors))
+    errors = schema.faults(os.path.join(ARGS.source, "docs/schema/top.json"), parsed)
+    check(not errors, "\n".join(errors))
     return parsed
 
 
@@ -284,8 +275,7 @@ def docs(_):
     with open(os.path.join(ARGS.source, "docs/top.md"), encoding="utf-8") as file:
         page = file.read()
     for name in ("top_screen_80_processes.txt", "top_screen_200_connections.txt"):
-        with open(os.path.join(ARGS.source, "tests/golden", name), encoding="utf-8") as file:
-            picture = "\n".join(line for line in file.read().splitlines() if line)
+        picture = "\n".join(line for line in golden.read(name).splitlines() if line)
         shown = "\n".join(line for line in page.splitlines() if line)
         check(picture in shown, f"docs/top.md does not have {name}")
     out, _ = sextant("top", "--help")
@@ -299,18 +289,13 @@ CASES = {"once": once, "planted": planted, "json": as_json, "choices": choices, 
 
 
 def main():
-    global ARGS, SCHEMA, SCHEMA_TEXT
+    global ARGS
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sextant", required=True)
     parser.add_argument("--source", required=True)
     parser.add_argument("--update", action="store_true", help="write the golden files anew")
     parser.add_argument("case", choices=CASES)
     ARGS = parser.parse_args()
-    sys.path.insert(0, os.path.join(ARGS.source, "tests/unit/cli"))
-    import schema
-    SCHEMA = schema
-    with open(os.path.join(ARGS.source, "docs/schema/top.json"), encoding="utf-8") as file:
-        SCHEMA_TEXT = json.load(file)
     with tempfile.TemporaryDirectory() as folder:
         CASES[ARGS.case](folder)
 

@@ -6,12 +6,14 @@ import subprocess
 import sys
 import tempfile
 
+for _folder in ("golden", "unit/cli"):
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", _folder))
+
+import golden
+import schema
+from golden import check
+
 ARGS = None
-
-
-def check(condition, text):
-    if not condition:
-        sys.exit(f"failed: {text}")
 
 
 def environment(**variables):
@@ -36,27 +38,16 @@ def narrow(text):
 
 
 def compare(name, text):
-    path = os.path.join(ARGS.source, "tests/golden", name)
-    if ARGS.update:
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
-    with open(path, encoding="utf-8") as file:
-        wanted = file.read()
-    check(text == wanted, f"differs from {name}:\n{text}")
+    golden.compare(name, text, ARGS.update)
 
 
 def document(*arguments, status=0, **variables):
     """What it prints as JSON, checked against the schema of that name."""
     out, _ = tune(arguments[0], "--json", *arguments[1:], status=status, **variables)
-    sys.path.insert(0, os.path.join(ARGS.source, "tests/unit/cli"))
-    import schema
     parsed = json.loads(out)
-    path = os.path.join(ARGS.source, "docs/schema", f"tune-{arguments[0]}.json")
-    with open(path, encoding="utf-8") as file:
-        wanted = json.load(file)
-    checker = schema.Checker(wanted)
-    checker.check(parsed, wanted)
-    check(not checker.errors, "\n".join(checker.errors))
+    errors = schema.faults(os.path.join(ARGS.source, f"docs/schema/tune-{arguments[0]}.json"),
+                           parsed)
+    check(not errors, "\n".join(errors))
     return parsed
 
 

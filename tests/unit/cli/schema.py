@@ -94,17 +94,22 @@ class Checker:
             self.errors.append(f"{where}: {value} is above {argument}")
 
 
-def main():
-    with open(sys.argv[1], encoding="utf-8") as file:
+def faults(path, document):
+    """What is wrong with a document, which should name the schema of a file, by that."""
+    with open(path, encoding="utf-8") as file:
         schema = json.load(file)
-    done = subprocess.run(sys.argv[2:], stdout=subprocess.PIPE, text=True, check=True)
     checker = Checker(schema)
-    document = json.loads(done.stdout)
     checker.check(document, schema)
     if document.get("schema") != schema["title"]:
         checker.errors.append(f"$.schema: {document.get('schema')!r} is not {schema['title']!r}")
-    print("\n".join(checker.errors))
-    sys.exit(1 if checker.errors else 0)
+    return checker.errors
+
+
+def main():
+    done = subprocess.run(sys.argv[2:], stdout=subprocess.PIPE, text=True, check=True)
+    errors = faults(sys.argv[1], json.loads(done.stdout))
+    print("\n".join(errors))
+    sys.exit(1 if errors else 0)
 
 
 if __name__ == "__main__":
