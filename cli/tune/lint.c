@@ -5,6 +5,7 @@
 #include "cli/tune/tune.h"
 
 #include "core/status.h"
+#include "tuner/words.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -22,7 +23,7 @@ struct lint_args {
 	const char *file;
 	bool json;
 	json_t *found;
-	bool has_hidden;
+	bool has_unused; /* rules or models */
 };
 
 static error_t parse_arg(int key, char *arg, struct argp_state *state)
@@ -77,20 +78,54 @@ static json_t *fault_json(const struct sxt_rules_fault *fault)
 			 "column", (int)fault->column, "text", fault->text);
 }
 
+/* "Ring, NVLS": what has a collective. */
+static void list_algos(enum sxt_coll coll, char *out, size_t room)
+{
+	size_t len = 0;
+
+	for (int i = 0; i < SXT_ALGOS && len < room; i++) {
+		if (sxt_is_possible(coll, (enum sxt_algo)i, SXT_PROTO_SIMPLE))
+			len += (size_t)snprintf(out + len, room - len, "%s%s", len > 0 ? ", " : "",
+						sxt_algo_names[i]);
+	}
+}
+
+static void describe_impossible(const struct sxt_odd *odd, char out[256])
+{
+	const char *algo = sxt_algo_names[odd->algo];
+	char has[128] = "";
+
+	if (sxt_is_possible(odd->coll, odd->algo, SXT_PROTO_SIMPLE)) {
+		snprintf(out, 256, "no NCCL has %s with %s, so this is never used; name %s", algo,
+			 sxt_proto_names[odd->proto], sxt_proto_names[SXT_PROTO_SIMPLE]);
+		return;
+	}
+	list_algos(odd->coll, has, sizeof(has));
+	snprintf(out, 256, "no NCCL has %s for %s, so this is never used; it has %s", algo,
+		 sxt_coll_names[odd->coll], has);
+}
+
 static void describe(const struct sxt_odd *odd, char out[256])
 {
 	char from[24];
 	char to[24];
+	char more[32] = "";
 
 	sxt_bytes_write(odd->bytes.min, from);
 	sxt_bytes_write(odd->bytes.max, to);
+	if (odd->more > 0)
+		snprintf(more, sizeof(more), " and %u more", odd->more);
 	switch (odd->kind) {
+	case SXT_ODD_IMPOSSIBLE:
+		describe_impossible(odd, out);
+		return;
 	case SXT_ODD_HIDDEN:
-		snprintf(out, 256, "never answers: line %u and others before it have all its calls",
-			 odd->other);
+		snprintf(out, 256, "never answers: line %u%s %s all its calls", odd->other, more,
+			 odd->more > 0 ? "have" : "has");
 		return;
 	case SXT_ODD_OVERLAP:
-		snprintf(out, 256, "meets line %u, which answers for %s..%s", odd->other, from, to);
+		snprintf(out, 256, "meets line %u, which answers for %s..%s%s%s", odd->other, from,
+			 to, odd->more > 0 ? "," : "", more);
 		return;
 	case SXT_ODD_HOLE:
 		snprintf(out, 256, "no rule for %s..%s, up to line %u: NCCL chooses", from, to,
@@ -101,12 +136,12 @@ static void describe(const struct sxt_odd *odd, char out[256])
 
 static void take_odd(const struct sxt_odd *odd, void *arg)
 {
-	static const char *const kinds[] = {"hidden", "overlap", "hole"};
+	static const char *const kinds[] = {"impossible", "hidden", "overlap", "hole"};
 	struct lint_args *args = arg;
 	char text[256] = "";
 
 	describe(odd, text);
-	args->has_hidden |= odd->kind == SXT_ODD_HIDDEN;
+	args->has_unused |= odd->kind == SXT_ODD_HIDDEN || odd->kind == SXT_ODD_IMPOSSIBLE;
 	json_array_append_new(args->found,
 			      json_pack("{s:s, s:i, s:i, s:s}", "kind", kinds[odd->kind], "line",
 					(int)odd->line, "column", 0, "text", text));
@@ -148,8 +183,11 @@ static int lint(struct lint_args *args)
 	int printed = SXT_EXIT_OK;
 
 	if (rc == 0) {
-		sxt_odd_find(rules, take_odd, args);
-		status = args->has_hidden ? SXT_EXIT_FOUND : SXT_EXIT_OK;
+		rc = sxt_odd_find(rules, take_odd, args);
+		if (rc != 0)
+			fprintf(stderr, COMMAND ": %s: %s\n", args->file, sxt_strerror(rc));
+		else
+			status = args->has_unused ? SXT_EXIT_FOUND : SXT_EXIT_OK;
 	} else {
 		json_array_append_new(args->found, fault_json(&fault));
 		sxt_tune_print_fault(COMMAND, args->file, &fault);
@@ -181,7 +219,7 @@ int sxt_cmd_tune_lint(int argc, char **argv)
 		"FILE",
 		"Check a rules file, and tell its digest.\v"
 		"Sizes that no rule has, and rules that meet, are told and are no error. Exit "
-		"status: 0 fine, 1 an error or a rule that never answers, 2 it cannot be read, 64 "
+		"status: 0 fine, 1 an error or a line that is never used, 2 it cannot be read, 64 "
 		"usage, 69 no such file.",
 		NULL,
 		NULL,
