@@ -324,16 +324,18 @@ static int note_group(struct sxt_fit_work *work, const struct sxt_fit_group *gro
 	}
 	if (with_default < group->cnt)
 		rc = sxt_fit_note(work->fit,
-				  "%s on %u nodes, %u ranks: %zu of %zu sizes have no log of "
+				  "%s on %u node%s, %u ranks: %zu of %zu sizes have no log of "
 				  "NCCL's default, so no gain can be told and no rule is made",
 				  sxt_coll_names[points->coll], points->shape.nodes,
-				  points->shape.ranks, group->cnt - with_default, group->cnt);
+				  points->shape.nodes == 1 ? "" : "s", points->shape.ranks,
+				  group->cnt - with_default, group->cnt);
 	if (rc == 0 && top != NULL)
 		rc = sxt_fit_note(
 			work->fit,
-			"%s on %u nodes, %u ranks: %s is faster at %zu sizes (%.0f %% at "
+			"%s on %u node%s, %u ranks: %s is faster at %zu sizes (%.0f %% at "
 			"%llu), but its log forced no NCCL_PROTO, which a rule has to name",
-			sxt_coll_names[points->coll], points->shape.nodes, points->shape.ranks,
+			sxt_coll_names[points->coll], points->shape.nodes,
+			points->shape.nodes == 1 ? "" : "s", points->shape.ranks,
 			sxt_algo_names[top->best_algo], lost, 100 * top->gain,
 			(unsigned long long)top->bytes);
 	return rc;

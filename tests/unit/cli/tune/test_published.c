@@ -96,12 +96,80 @@ static void published_default_alone(void **state)
 	sxt_logs_fini(&logs);
 }
 
+/* Whatever of the table's marks is lost: the lines' own #, or the columns but size and time. */
+static void published_layouts_are_read(void **state)
+{
+	static const struct {
+		const char *name;
+		size_t times;
+		uint64_t bytes;
+		double us; /* of the first time there */
+	} logs_of[] = {
+		{"a100_2x8_default", 2 * 25, 1 << 30, 23093},
+		{"h100_2x8_bare", 2 * 31, 8ull << 30, 34448.4},
+		{"a100_2x8_ring", 2 * 6, 256, 93.99},
+		{"t4_1x2_tree", 5, 65536, 75.48},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < SXT_ARRAY_LEN(logs_of); i++) {
+		struct sxt_logs logs = {0};
+		const struct sxt_logs_time *last = NULL;
+
+		read_data(&logs, logs_of[i].name);
+		assert_int_equal(logs.times_cnt, logs_of[i].times);
+		for (size_t k = logs.times_cnt; k > 0; k--) {
+			if (logs.times[k - 1].bytes == logs_of[i].bytes)
+				last = &logs.times[k - 1];
+		}
+		assert_non_null(last);
+		assert_true(fabs(last->us - logs_of[i].us) < 0.01);
+		sxt_logs_fini(&logs);
+	}
+}
+
+/* Two systems on which ring was measured to be faster at each size that both have. */
+static void ring_wins_where_it_was_faster(void **state)
+{
+	static const struct {
+		const char *ring;
+		const char *tree;
+		uint64_t bytes;
+		double saved; /* against tree */
+	} pairs[] = {
+		{"t4_1x2_ring", "t4_1x2_tree", 8, 1 - 14.49 / 17.00},
+		{"t4_1x2_ring", "t4_1x2_tree", 16384, 1 - 23.56 / 62.93},
+		{"h100_5x8_ring", "h100_5x8_tree", 1 << 30, 1 - 150.0 / 190},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < SXT_ARRAY_LEN(pairs); i++) {
+		struct sxt_logs logs = {0};
+		struct sxt_fit *fit = NULL;
+		const struct sxt_fit_point *point;
+		double saved;
+
+		read_data(&logs, pairs[i].ring);
+		read_data(&logs, pairs[i].tree);
+		assert_int_equal(sxt_fit_make(&logs, &sxt_fit_defaults, &fit), 0);
+		point = point_at(fit, pairs[i].bytes);
+		assert_int_equal(point->best_algo, SXT_ALGO_RING);
+		saved = 1 - point->times[SXT_ALGO_RING][SXT_FIT_ANY_PROTO].us /
+				    point->times[SXT_ALGO_TREE][SXT_FIT_ANY_PROTO].us;
+		assert_true(fabs(saved - pairs[i].saved) < 0.001);
+		sxt_fit_free(fit);
+		sxt_logs_fini(&logs);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(published_sweep_leaves_nccl_alone),
 		cmocka_unit_test(without_default_models_only),
 		cmocka_unit_test(published_default_alone),
+		cmocka_unit_test(published_layouts_are_read),
+		cmocka_unit_test(ring_wins_where_it_was_faster),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
