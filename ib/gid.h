@@ -211,10 +211,4 @@ void sxt_gid_note_text(enum sxt_gid_note note, const struct sxt_gid_table *table
 void sxt_gid_choice_text(const struct sxt_gid_table *table, const struct sxt_gid_rank *ranks,
 			 uint32_t candidates_cnt, char *out, size_t out_bytes);
 
-/**
- * sxt_gid_table_text() - the entries of a table with an address, for when none can be used.
- * @table: the entries. @out, @out_bytes: text, cut with "..." where it is short.
- */
-void sxt_gid_table_text(const struct sxt_gid_table *table, char *out, size_t out_bytes);
-
 #endif

@@ -108,7 +108,8 @@ void sxt_gid_choice_text(const struct sxt_gid_table *table, const struct sxt_gid
 	}
 }
 
-void sxt_gid_table_text(const struct sxt_gid_table *table, char *out, size_t out_bytes)
+/* The entries with an address, cut with "..." where there is no room. */
+static void table_text(const struct sxt_gid_table *table, char *out, size_t out_bytes)
 {
 	char entry[160];
 	size_t used = 0;
@@ -186,7 +187,7 @@ static void wish_note(enum sxt_gid_note note, const struct sxt_gid_table *table,
 	char all[384];
 	char range[GID_TEXT_BYTES + 8];
 
-	sxt_gid_table_text(table, all, sizeof(all));
+	table_text(table, all, sizeof(all));
 	range_text(&wishes->range, range, sizeof(range));
 	switch (note) {
 	case SXT_GID_NOTE_NO_RANGE:
@@ -218,7 +219,7 @@ void sxt_gid_note_text(enum sxt_gid_note note, const struct sxt_gid_table *table
 {
 	char all[384];
 
-	sxt_gid_table_text(table, all, sizeof(all));
+	table_text(table, all, sizeof(all));
 	switch (note) {
 	case SXT_GID_NOTE_INDEX_BEYOND:
 	case SXT_GID_NOTE_INDEX_EMPTY:

@@ -41,7 +41,8 @@ static const char *state_hint(const struct ibv_port_attr *attr)
 	return "";
 }
 
-int sxt_place_check(const struct ibv_port_attr *attr, char *why)
+/* May a port in this state carry a connection? Return: 0, or -ENETDOWN with the reason. */
+static int check_state(const struct ibv_port_attr *attr, char *why)
 {
 	if (attr->state != IBV_PORT_ACTIVE) {
 		snprintf(why, SXT_PLACE_WHY_BYTES, "it is %s (%s)%s", state_name(attr->state),
@@ -136,7 +137,8 @@ void sxt_place_read_facts(const struct sxt_port *port, struct sxt_gid *gids, uin
 	}
 }
 
-int sxt_port_gids_read(const struct sxt_port *port, int len, struct sxt_port_gids *out)
+/* Reads and ranks. A table without candidates is no error. */
+static int read_gids(const struct sxt_port *port, int len, struct sxt_port_gids *out)
 {
 	struct sxt_port_gids gids = {0};
 	int rc = -ENOMEM;
@@ -226,10 +228,10 @@ static int survey(const struct sxt_port *port, struct ibv_port_attr *attr_out,
 		snprintf(why, SXT_PLACE_WHY_BYTES, "it cannot be queried: %s", sxt_strerror(rc));
 		return rc;
 	}
-	rc = sxt_place_check(attr_out, why);
+	rc = check_state(attr_out, why);
 	if (rc != 0)
 		return rc;
-	rc = sxt_port_gids_read(port, attr_out->gid_tbl_len, out);
+	rc = read_gids(port, attr_out->gid_tbl_len, out);
 	if (rc != 0) {
 		snprintf(why, SXT_PLACE_WHY_BYTES, "reading its GID table: %s", sxt_strerror(rc));
 		return rc;

@@ -16,13 +16,6 @@ struct sxt_place_survey {
 };
 
 /**
- * sxt_place_check() - may a port in this state carry a connection?
- * @attr: its attributes. @why: SXT_PLACE_WHY_BYTES, written when it may not.
- * Return: 0 or -ENETDOWN.
- */
-SXT_MUST_CHECK int sxt_place_check(const struct ibv_port_attr *attr, char *why);
-
-/**
  * sxt_place_survey() - read a port anew, and say nothing.
  * @port: device, number and link layer are set. @out: written on success, its gids are due to
  * sxt_port_gids_fini(). @why: SXT_PLACE_WHY_BYTES, the reason on failure.

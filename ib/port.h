@@ -141,16 +141,7 @@ struct sxt_port_gids {
 };
 
 /**
- * sxt_port_gids_read() - read and rank a port's GID table.
- * @port: the port. @len: of its table, as ibv_query_port() tells.
- * @out: written on success; free with sxt_port_gids_fini().
- * Path: slow, system calls. Return: 0 or -ENOMEM; a table without candidates is no error.
- */
-SXT_MUST_CHECK int sxt_port_gids_read(const struct sxt_port *port, int len,
-				      struct sxt_port_gids *out);
-
-/**
- * sxt_port_gids_fini() - free what sxt_port_gids_read() made; a zeroed one is fine.
+ * sxt_port_gids_fini() - free the ranked table of a port; a zeroed one is fine.
  * @gids: empty afterwards.
  */
 void sxt_port_gids_fini(struct sxt_port_gids *gids);

@@ -189,7 +189,8 @@ uint32_t sxt_stall_growth(const struct sxt_stall_sample *before,
 	return signs;
 }
 
-void sxt_stall_clock(uint64_t wall_ns, char *out, size_t out_bytes)
+/* A time of day as "02:12:25 UTC". */
+static void clock_put(uint64_t wall_ns, char *out, size_t out_bytes)
 {
 	time_t sec = (time_t)(wall_ns / SXT_NS_PER_SEC);
 	struct tm tm = {0};
@@ -235,7 +236,7 @@ void sxt_stall_line(const struct sxt_stall_facts *facts, char *out, size_t out_b
 	char peer[128];
 	char head[448];
 
-	sxt_stall_clock(facts->since_wall_ns, since, sizeof(since));
+	clock_put(facts->since_wall_ns, since, sizeof(since));
 	name_put(here, sizeof(here), facts->rank, facts->here);
 	name_put(peer, sizeof(peer), facts->peer_rank, facts->peer);
 	snprintf(head, sizeof(head), "%s waits for %s for %llu s, since %s, on %.80s%s", here, peer,

@@ -127,10 +127,4 @@ struct sxt_stall_facts {
  */
 void sxt_stall_line(const struct sxt_stall_facts *facts, char *out, size_t out_bytes);
 
-/**
- * sxt_stall_clock() - a time of day as "02:12:25 UTC".
- * @wall_ns: since 1970. @out, @out_bytes: text, terminated.
- */
-void sxt_stall_clock(uint64_t wall_ns, char *out, size_t out_bytes);
-
 #endif

@@ -29,7 +29,6 @@ static const struct sxt_dl_symbol table_symbols[] = {
 #define BIND_COMMON(c, t)                             \
 	do {                                          \
 		(c)->devices = (t)->devices;          \
-		(c)->reg_dmabuf = (t)->regMrDmaBuf;   \
 		(c)->dereg = (t)->deregMr;            \
 		(c)->iflush = (t)->iflush;            \
 		(c)->test = (t)->test;                \

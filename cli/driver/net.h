@@ -51,9 +51,7 @@ struct sxt_drv_msg {
 struct sxt_drv_mem {
 	void *data;
 	size_t bytes;
-	int type;        /* NCCL_PTR_HOST, ... */
-	int fd;          /* sxt_drv_net_reg_dmabuf() only */
-	uint64_t offset; /* sxt_drv_net_reg_dmabuf() only */
+	int type; /* NCCL_PTR_HOST, ... */
 };
 
 /*
@@ -80,8 +78,6 @@ struct sxt_drv_calls {
 				   struct nccl_net_device_handle **dev_comm);
 	ncclResult_t (*reg_int)(void *comm, void *data, int size, int type, void **mhandle);
 	ncclResult_t (*reg_size)(void *comm, void *data, size_t size, int type, void **mhandle);
-	ncclResult_t (*reg_dmabuf)(void *comm, void *data, size_t size, int type, uint64_t offset,
-				   int fd, void **mhandle);
 	ncclResult_t (*dereg)(void *comm, void *mhandle);
 	ncclResult_t (*isend_int)(void *comm, void *data, int size, int tag, void *mhandle,
 				  void **request);
@@ -224,13 +220,6 @@ ncclResult_t sxt_drv_net_accept(struct sxt_drv_net *net, void *listen_comm, void
  */
 ncclResult_t sxt_drv_net_reg(struct sxt_drv_net *net, void *comm, const struct sxt_drv_mem *mem,
 			     void **mhandle);
-
-/**
- * sxt_drv_net_reg_dmabuf() - regMrDmaBuf. Return: the plugin's result; ncclInvalidUsage if the
- * table has no such call.
- */
-ncclResult_t sxt_drv_net_reg_dmabuf(struct sxt_drv_net *net, void *comm,
-				    const struct sxt_drv_mem *mem, void **mhandle);
 
 /**
  * sxt_drv_net_isend() - hand over one message.

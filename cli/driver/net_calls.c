@@ -206,15 +206,6 @@ ncclResult_t sxt_drv_net_reg(struct sxt_drv_net *net, void *comm, const struct s
 	return net->calls.reg_int(comm, mem->data, (int)mem->bytes, mem->type, mhandle);
 }
 
-ncclResult_t sxt_drv_net_reg_dmabuf(struct sxt_drv_net *net, void *comm,
-				    const struct sxt_drv_mem *mem, void **mhandle)
-{
-	if (net->calls.reg_dmabuf == NULL)
-		return ncclInvalidUsage;
-	return net->calls.reg_dmabuf(comm, mem->data, mem->bytes, mem->type, mem->offset, mem->fd,
-				     mhandle);
-}
-
 ncclResult_t sxt_drv_net_isend(struct sxt_drv_net *net, void *comm, const struct sxt_drv_msg *msg,
 			       void **request)
 {

@@ -489,7 +489,6 @@ struct sxt_soft_message {
 	bool has_imm;
 	bool is_write; /* the data is there already, only the immediate comes */
 	bool solicited;
-	bool has_grh;
 	uint8_t sl;
 	uint16_t slid;
 	const struct ibv_grh *grh; /* UD: the first 40 bytes of what arrives; NULL if none */
