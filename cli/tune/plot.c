@@ -38,8 +38,7 @@ struct plot_args {
 	int nodes; /* 0: the only one */
 	int ranks;
 	bool script;
-	char **logs;
-	int logs_cnt;
+	struct sxt_tune_logs logs;
 };
 
 static const struct argp_option option_list[] = {
@@ -77,13 +76,6 @@ static error_t parse_arg(int key, char *arg, struct argp_state *state)
 	case KEY_SCRIPT:
 		args->script = true;
 		return 0;
-	case ARGP_KEY_ARGS:
-		args->logs = state->argv + state->next;
-		args->logs_cnt = state->argc - state->next;
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "which logs? Those of `sextant tune sweep` or of nccl-tests");
-		return 0;
 	case ARGP_KEY_END:
 		if (args->output == NULL)
 			argp_error(state, "-o FILE is needed");
@@ -91,7 +83,7 @@ static error_t parse_arg(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--output: no line breaks in a name");
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return sxt_tune_parse_logs(key, state, &args->logs);
 	}
 }
 
@@ -100,12 +92,6 @@ static bool wanted(const struct plot_args *args, const struct sxt_fit_point *poi
 	return point->bytes > 0 && (args->coll < 0 || (int)point->coll == args->coll) &&
 	       (args->nodes == 0 || point->shape.nodes == (uint32_t)args->nodes) &&
 	       (args->ranks == 0 || point->shape.ranks == (uint32_t)args->ranks);
-}
-
-static bool alike(const struct sxt_fit_point *a, const struct sxt_fit_point *b)
-{
-	return a->coll == b->coll && a->shape.nodes == b->shape.nodes &&
-	       a->shape.ranks == b->shape.ranks;
 }
 
 static void tell_kind(const struct sxt_fit_point *point)
@@ -126,7 +112,7 @@ static int select_points(const struct plot_args *args, const struct sxt_fit *fit
 
 		if (!wanted(args, point))
 			continue;
-		if (last == NULL || !alike(point, last))
+		if (last == NULL || !sxt_tune_same_shape(point, last))
 			kinds++;
 		if (kinds == 1 && last == NULL)
 			out->points = point;
@@ -140,7 +126,7 @@ static int select_points(const struct plot_args *args, const struct sxt_fit *fit
 		kinds == 0 ? "the logs have nothing of what is asked for"
 			   : "the logs have more than one picture can show");
 	for (size_t i = 0; i < fit->points_cnt; i++) {
-		if (i == 0 || !alike(&fit->points[i], &fit->points[i - 1]))
+		if (i == 0 || !sxt_tune_same_shape(&fit->points[i], &fit->points[i - 1]))
 			tell_kind(&fit->points[i]);
 	}
 	return SXT_EXIT_USAGE;
@@ -188,6 +174,7 @@ static int choose_by_rules(struct sxt_plot *plot, const struct sxt_rules *rules)
 {
 	struct sxt_chooser *chooser;
 	int rc = sxt_chooser_make(rules, plot->points[0].shape, NULL, &chooser);
+
 	if (rc != 0)
 		return rc;
 	for (size_t i = 0; i < plot->cnt; i++) {
@@ -209,25 +196,25 @@ static int choose_by_rules(struct sxt_plot *plot, const struct sxt_rules *rules)
 
 static int choose(struct sxt_plot *plot, const char *file)
 {
-	struct sxt_rules *rules;
-	int status;
+	struct sxt_rules *rules = NULL;
+	int status = SXT_EXIT_OK;
+	int rc = 0;
 
-	plot->choices = calloc(plot->cnt, sizeof(*plot->choices));
-	if (plot->choices == NULL)
-		goto no_memory;
-	if (file == NULL) {
-		choose_fastest(plot);
-		return SXT_EXIT_OK;
-	}
-	status = sxt_tune_read_rules(COMMAND, file, &rules);
+	if (file != NULL)
+		status = sxt_tune_read_rules(COMMAND, file, &rules);
 	if (status != SXT_EXIT_OK)
 		return status;
-	status = choose_by_rules(plot, rules);
+	plot->choices = calloc(plot->cnt, sizeof(*plot->choices));
+	if (plot->choices == NULL)
+		rc = -ENOMEM;
+	else if (rules != NULL)
+		rc = choose_by_rules(plot, rules);
+	else
+		choose_fastest(plot);
 	sxt_rules_free(rules);
-	if (status == 0)
+	if (rc == 0)
 		return SXT_EXIT_OK;
-no_memory:
-	fprintf(stderr, COMMAND ": %s\n", sxt_strerror(-ENOMEM));
+	fprintf(stderr, COMMAND ": %s\n", sxt_strerror(rc));
 	return SXT_EXIT_BROKEN;
 }
 
@@ -269,8 +256,9 @@ static int draw(const struct sxt_plot *plot, const char *output)
 	return SXT_EXIT_BROKEN;
 }
 
-static int show(const struct plot_args *args, const struct sxt_fit *fit)
+static int show(const void *input, const struct sxt_fit *fit)
 {
+	const struct plot_args *args = input;
 	struct sxt_plot plot = {.rules = args->rules};
 	int status = select_points(args, fit, &plot);
 
@@ -299,21 +287,7 @@ int sxt_cmd_tune_plot(int argc, char **argv)
 		NULL,
 	};
 	struct plot_args args = {.coll = -1};
-	struct sxt_logs logs;
-	struct sxt_fit *fit = NULL;
-	int status;
-	int rc;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &args);
-	status = sxt_tune_read_logs(COMMAND, args.logs, args.logs_cnt, &logs);
-	if (status == SXT_EXIT_OK || status == SXT_EXIT_FOUND) {
-		rc = sxt_fit_make(&logs, &sxt_fit_defaults, &fit);
-		if (rc != 0)
-			fprintf(stderr, COMMAND ": %s\n", sxt_strerror(rc));
-		rc = rc == 0 ? show(&args, fit) : SXT_EXIT_BROKEN;
-		status = rc != SXT_EXIT_OK ? rc : status;
-		sxt_fit_free(fit);
-	}
-	sxt_logs_fini(&logs);
-	return status;
+	return sxt_tune_show_fit(COMMAND, &args.logs, &sxt_fit_defaults, show, &args);
 }

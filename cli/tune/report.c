@@ -26,8 +26,7 @@ struct fit_args {
 	const char *output;
 	struct sxt_fit_options options;
 	bool json;
-	char **logs;
-	int logs_cnt;
+	struct sxt_tune_logs logs;
 };
 
 static const struct argp_option option_list[] = {
@@ -61,30 +60,14 @@ static error_t parse_arg(int key, char *arg, struct argp_state *state)
 	case KEY_JSON:
 		args->json = true;
 		return 0;
-	case ARGP_KEY_ARGS:
-		args->logs = state->argv + state->next;
-		args->logs_cnt = state->argc - state->next;
-		return 0;
-	case ARGP_KEY_NO_ARGS:
-		argp_error(state, "which logs? Those of `sextant tune sweep` or of nccl-tests");
-		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return sxt_tune_parse_logs(key, state, &args->logs);
 	}
 }
 
 static const struct sxt_fit_time *default_of(const struct sxt_fit_point *point)
 {
 	return &point->times[SXT_FIT_ANY_ALGO][SXT_FIT_ANY_PROTO];
-}
-
-static bool begins_shape(const struct sxt_fit *fit, size_t i)
-{
-	const struct sxt_fit_point *point = &fit->points[i];
-
-	return i == 0 || point->coll != point[-1].coll ||
-	       point->shape.nodes != point[-1].shape.nodes ||
-	       point->shape.ranks != point[-1].shape.ranks;
 }
 
 static void print_percent(double value, int width)
@@ -142,7 +125,7 @@ static void print_text(const struct sxt_fit *fit, const char *output)
 	char line[SXT_RULE_LINE_BYTES];
 
 	for (size_t i = 0; i < fit->points_cnt; i++) {
-		if (begins_shape(fit, i))
+		if (i == 0 || !sxt_tune_same_shape(&fit->points[i], &fit->points[i - 1]))
 			print_shape(&fit->points[i]);
 		print_point(&fit->points[i]);
 	}
@@ -261,28 +244,19 @@ static int write_rules(const struct sxt_fit *fit, const char *path)
 	return rc;
 }
 
-static int report(const struct fit_args *args, const struct sxt_logs *logs)
+static int report(const void *input, const struct sxt_fit *fit)
 {
-	struct sxt_fit *fit;
-	int status = SXT_EXIT_OK;
-	int rc = sxt_fit_make(logs, &args->options, &fit);
+	const struct fit_args *args = input;
+	int rc = args->output != NULL ? write_rules(fit, args->output) : 0;
 
 	if (rc != 0) {
-		fprintf(stderr, COMMAND ": cannot fit: %s\n", sxt_strerror(rc));
+		fprintf(stderr, COMMAND ": cannot write %s: %s\n", args->output, sxt_strerror(rc));
 		return SXT_EXIT_BROKEN;
 	}
-	rc = args->output != NULL ? write_rules(fit, args->output) : 0;
-	if (rc != 0) {
-		fprintf(stderr, COMMAND ": cannot write %s: %s\n", args->output, sxt_strerror(rc));
-		status = SXT_EXIT_BROKEN;
-	} else if (args->json) {
-		status = print_json(fit);
-	} else {
-		print_text(fit, args->output);
-		status = fflush(stdout) == 0 ? SXT_EXIT_OK : SXT_EXIT_BROKEN;
-	}
-	sxt_fit_free(fit);
-	return status;
+	if (args->json)
+		return print_json(fit);
+	print_text(fit, args->output);
+	return fflush(stdout) == 0 ? SXT_EXIT_OK : SXT_EXIT_BROKEN;
 }
 
 int sxt_cmd_tune_fit(int argc, char **argv)
@@ -302,16 +276,7 @@ int sxt_cmd_tune_fit(int argc, char **argv)
 		NULL,
 	};
 	struct fit_args args = {.options = sxt_fit_defaults};
-	struct sxt_logs logs;
-	int status;
-	int rc;
 
 	argp_parse(&argp, argc, argv, 0, NULL, &args);
-	status = sxt_tune_read_logs(COMMAND, args.logs, args.logs_cnt, &logs);
-	if (status == SXT_EXIT_OK || status == SXT_EXIT_FOUND) {
-		rc = report(&args, &logs);
-		status = rc != SXT_EXIT_OK ? rc : status;
-	}
-	sxt_logs_fini(&logs);
-	return status;
+	return sxt_tune_show_fit(COMMAND, &args.logs, &args.options, report, &args);
 }

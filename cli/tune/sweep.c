@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define COMMAND      "sextant tune sweep"
 #define DIR_DEFAULT  "sextant-sweep"
 #define RUNS_MAX     1000
 #define COMBOS_MAX   (SXT_ALGOS * SXT_PROTOS + 1)
@@ -148,10 +149,15 @@ static error_t parse_arg(int key, char *arg, struct argp_state *state)
 	}
 }
 
-/* Ring and Tree have every protocol, the others in NCCL only Simple. */
+/* Has NCCL it for any collective? */
 static bool exists(int algo, int proto)
 {
-	return algo == SXT_ALGO_RING || algo == SXT_ALGO_TREE || proto == SXT_PROTO_SIMPLE;
+	int coll = 0;
+
+	while (coll < SXT_COLLS &&
+	       !sxt_is_possible((enum sxt_coll)coll, (enum sxt_algo)algo, (enum sxt_proto)proto))
+		coll++;
+	return coll < SXT_COLLS;
 }
 
 static void list_combos(struct sweep *s)
@@ -224,9 +230,9 @@ static void warn_launcher(const struct sweep *s)
 			return;
 	}
 	fprintf(stderr,
-		"sextant tune sweep: warning: %s does not pass NCCL_ALGO and NCCL_PROTO to other "
-		"hosts by itself; add -x NCCL_ALGO -x NCCL_PROTO (Open MPI) or -genvlist "
-		"NCCL_ALGO,NCCL_PROTO (MPICH), or every log shows NCCL's own choice\n",
+		COMMAND ": warning: %s does not pass NCCL_ALGO and NCCL_PROTO to other "
+			"hosts by itself; add -x NCCL_ALGO -x NCCL_PROTO (Open MPI) or -genvlist "
+			"NCCL_ALGO,NCCL_PROTO (MPICH), or every log shows NCCL's own choice\n",
 		name);
 }
 
@@ -248,8 +254,8 @@ static int check_head(const struct sweep *s, const char *file)
 	if (same)
 		return 0;
 	fprintf(stderr,
-		"sextant tune sweep: %s is the log of another command; give another --dir, or "
-		"remove it\n",
+		COMMAND ": %s is the log of another command; give another --dir, or "
+			"remove it\n",
 		file);
 	return -EEXIST;
 }
@@ -445,14 +451,14 @@ static int finish(struct sweep *s)
 
 	if (s->signal != 0) {
 		fprintf(stderr,
-			"\nsextant tune sweep: stopped by signal %d; the same command line "
+			"\n" COMMAND ": stopped by signal %d; the same command line "
 			"goes on with what is left\n",
 			s->signal);
 		status = SXT_EXIT_BROKEN;
 	} else if (good == 0 && bad > 0) {
 		fprintf(stderr,
-			"sextant tune sweep: no run ended well, so none is tried further; does "
-			"this work by itself? %s\n",
+			COMMAND ": no run ended well, so none is tried further; does "
+				"this work by itself? %s\n",
 			s->command_text);
 		status = SXT_EXIT_BROKEN;
 	}
@@ -478,12 +484,12 @@ static int run(struct sweep *s)
 	list_combos(s);
 	rc = write_command(s);
 	if (rc == -E2BIG) {
-		fprintf(stderr, "sextant tune sweep: the command is too long; put it into a "
-				"script\n");
+		fprintf(stderr, COMMAND ": the command is too long; put it into a "
+					"script\n");
 		return SXT_EXIT_USAGE;
 	}
 	if (rc == 0 && !s->dry && mkdir(s->dir, 0777) != 0 && errno != EEXIST) {
-		fprintf(stderr, "sextant tune sweep: cannot make the folder %s: %m\n", s->dir);
+		fprintf(stderr, COMMAND ": cannot make the folder %s: %m\n", s->dir);
 		return SXT_EXIT_BROKEN;
 	}
 	if (rc == 0)
@@ -491,8 +497,8 @@ static int run(struct sweep *s)
 	if (rc == -EEXIST)
 		return SXT_EXIT_BROKEN;
 	if (rc != 0) {
-		fprintf(stderr, "sextant tune sweep: cannot run %s into %s: %s\n", s->command[0],
-			s->dir, sxt_strerror(rc));
+		fprintf(stderr, COMMAND ": cannot run %s into %s: %s\n", s->command[0], s->dir,
+			sxt_strerror(rc));
 		return rc == -ENOENT ? SXT_EXIT_MISSING : SXT_EXIT_BROKEN;
 	}
 	return finish(s);

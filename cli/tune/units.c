@@ -1,5 +1,5 @@
 /*
- * units.c - numbers as people write them on a command line.
+ * units.c - numbers as people write them on a command line, and what bandwidths are counted by.
  */
 #include "cli/tune/tune.h"
 
