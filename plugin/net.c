@@ -83,8 +83,7 @@ unlock:
 		sxt_ib_note_tuner(*out, sxt_tuner_of);
 	}
 	pthread_mutex_unlock(&net_process.lock);
-	/* Ranks may connect before their tuners begin. Without memory now, the tuner tries again.
-	 */
+	/* Ranks may connect before their tuners begin. Without memory now, these try again. */
 	if (rc == 0)
 		sxt_ignore(sxt_ruleset_get(&rules));
 	return rc;

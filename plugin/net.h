@@ -35,8 +35,6 @@ ncclResult_t sxt_net_init_ctx(int abi, uint64_t comm_id, ncclDebugLogger_t logge
  */
 ncclResult_t sxt_net_finalize(void *ctx);
 
-struct sxt_ib;
-
 /**
  * sxt_net_hold() - keep the transport, where a communicator has opened it.
  * Thread: any, takes a lock. Return: NULL where none has; else sxt_net_release() gives it back.

@@ -236,11 +236,6 @@ static SXT_COLD void tell_unavailable(struct tuner *tuner, uint32_t coll, uint32
 		sxt_coll_names[coll], sxt_algo_names[algo], sxt_proto_names[proto]);
 }
 
-static bool is_choice(const struct sxt_choice *choice)
-{
-	return choice->source == SXT_CHOICE_RULE || choice->source == SXT_CHOICE_MODEL;
-}
-
 /* One more answer. Several threads may count the same: each has a communicator. */
 static SXT_INLINE void count(const struct tuner *tuner, const struct sxt_call *call, uint32_t at)
 {
@@ -275,7 +270,7 @@ ncclResult_t sxt_tuner_choose(void *context, int coll, size_t bytes, int pipe_op
 	choice = sxt_choose(tuner->chooser, &call);
 	if (SXT_UNLIKELY(choice.source == SXT_CHOICE_UNAVAILABLE))
 		tell_unavailable(tuner, call.coll, choice.algo, choice.proto);
-	if (is_choice(&choice)) {
+	if (sxt_choice_is_made(&choice)) {
 		table[choice.algo * call.protos + choice.proto] = 0.0f;
 		if (choice.channels != 0 && channels != NULL)
 			*channels = (int)choice.channels;
@@ -337,11 +332,11 @@ ncclResult_t sxt_tuner_choose_v2(void *context, int coll, size_t bytes, int coll
 	if (tuner == NULL || algo == NULL || proto == NULL)
 		return ncclSuccess;
 	choice = sxt_choose(tuner->chooser, &call);
-	if (is_choice(&choice) && !can_v2(coll, &choice, collnet != 0, nvls != 0))
+	if (sxt_choice_is_made(&choice) && !can_v2(coll, &choice, collnet != 0, nvls != 0))
 		choice.source = SXT_CHOICE_UNAVAILABLE;
 	if (choice.source == SXT_CHOICE_UNAVAILABLE)
 		tell_unavailable(tuner, call.coll, choice.algo, choice.proto);
-	if (is_choice(&choice)) {
+	if (sxt_choice_is_made(&choice)) {
 		at = choice.algo * SXT_PROTOS + choice.proto;
 		*algo = (int)choice.algo;
 		*proto = (int)choice.proto;

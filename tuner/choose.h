@@ -60,6 +60,15 @@ struct sxt_choice {
 };
 
 /**
+ * sxt_choice_is_made() - does it replace NCCL's own?
+ * @choice: of sxt_choose(). Return: true if a rule or a model names another.
+ */
+static inline bool sxt_choice_is_made(const struct sxt_choice *choice)
+{
+	return choice->source == SXT_CHOICE_RULE || choice->source == SXT_CHOICE_MODEL;
+}
+
+/**
  * sxt_choose() - the answer to a call.
  * @chooser: of the communicator. @call: as NCCL asked. Thread: any. Path: hot: no lock, no
  * allocation, no system call; at most 300 instructions with 1,000 rules.

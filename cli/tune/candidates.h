@@ -12,6 +12,12 @@ struct sxt_pick {
 	enum sxt_proto proto;
 };
 
+/** sxt_pick_is_of() - is it what a choice names? @choice, @pick: they. Return: true if so. */
+static inline bool sxt_pick_is_of(const struct sxt_choice *choice, const struct sxt_pick *pick)
+{
+	return choice->algo == (uint32_t)pick->algo && choice->proto == (uint32_t)pick->proto;
+}
+
 /**
  * sxt_tune_model() - the model of one choice: the first that applies.
  * @rules: the file. @pick: which. @coll, @shape, @bytes: of the call.

@@ -199,8 +199,7 @@ static int print_text(const struct explain_args *args)
 		}
 		if (!q->knows_nccl)
 			puts("\n\"model N, from 5 %\": where NCCL's own choice is that much "
-			     "slower; "
-			     "--nccl tells\nwhat that is.");
+			     "slower; --nccl tells\nwhat that is.");
 	}
 	sxt_explain_print_formula(q);
 	return fflush(stdout) == 0 ? SXT_EXIT_OK : SXT_EXIT_BROKEN;

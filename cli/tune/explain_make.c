@@ -46,8 +46,7 @@ static int compare_rows(const void *left, const void *right)
 static bool is_named(const struct sxt_explain_query *query, const struct sxt_choice *choice,
 		     const struct sxt_pick *pick)
 {
-	return (choice->source == SXT_CHOICE_RULE && choice->algo == (uint32_t)pick->algo &&
-		choice->proto == (uint32_t)pick->proto) ||
+	return (choice->source == SXT_CHOICE_RULE && sxt_pick_is_of(choice, pick)) ||
 	       (query->knows_nccl && query->nccl.algo == pick->algo &&
 		query->nccl.proto == pick->proto);
 }

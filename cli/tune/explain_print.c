@@ -17,16 +17,6 @@ static void name_pick(const struct sxt_pick *pick, char out[32])
 	snprintf(out, 32, "%s/%s", sxt_algo_names[pick->algo], sxt_proto_names[pick->proto]);
 }
 
-static bool takes(const struct sxt_choice *choice)
-{
-	return choice->source == SXT_CHOICE_RULE || choice->source == SXT_CHOICE_MODEL;
-}
-
-static bool is_pick(const struct sxt_choice *choice, const struct sxt_pick *pick)
-{
-	return choice->algo == (uint32_t)pick->algo && choice->proto == (uint32_t)pick->proto;
-}
-
 /* Bytes per microsecond are MB/s. */
 static double algbw_of(uint64_t bytes, double us)
 {
@@ -84,7 +74,7 @@ static void write_source(const struct sxt_explain_row *row, const struct sxt_cho
 			 char out[40])
 {
 	out[0] = '\0';
-	if (choice->source == SXT_CHOICE_RULE && is_pick(choice, &row->pick))
+	if (choice->source == SXT_CHOICE_RULE && sxt_pick_is_of(choice, &row->pick))
 		snprintf(out, 40, "rule %u", choice->line);
 	if (row->model != NULL) {
 		size_t len = strlen(out);
@@ -98,7 +88,7 @@ static void write_becomes(const struct sxt_explain_row *row, char out[48])
 	const struct sxt_pick pick = {(enum sxt_algo)row->becomes.algo,
 				      (enum sxt_proto)row->becomes.proto};
 
-	if (takes(&row->becomes) && !is_pick(&row->becomes, &row->pick))
+	if (sxt_choice_is_made(&row->becomes) && !sxt_pick_is_of(&row->becomes, &row->pick))
 		name_pick(&pick, out);
 	else
 		snprintf(out, 48, "stays");
@@ -112,7 +102,7 @@ static void print_choice(const struct sxt_explain_query *query, const struct sxt
 		c->source == SXT_CHOICE_RULE ? rule_at(query->rules, c->line) : NULL;
 	char name[32];
 
-	if (!takes(c)) {
+	if (!sxt_choice_is_made(c)) {
 		if (query->knows_nccl)
 			puts("Chosen: NCCL's own choice stays.");
 		else
@@ -145,7 +135,8 @@ void sxt_explain_print(const struct sxt_explain_query *query, const struct sxt_e
 	       "becomes");
 	for (size_t i = 0; i < e->rows_cnt; i++) {
 		const struct sxt_explain_row *row = &e->rows[i];
-		bool chosen = takes(&e->choice) && is_pick(&e->choice, &row->pick);
+		bool chosen =
+			sxt_choice_is_made(&e->choice) && sxt_pick_is_of(&e->choice, &row->pick);
 		char name[32];
 		char source[40];
 		char becomes[48];
@@ -178,7 +169,7 @@ void sxt_explain_print_line(const struct sxt_explain_query *query, const struct 
 	}
 	sxt_bytes_write(e->bytes, size);
 	pick = (struct sxt_pick){(enum sxt_algo)e->choice.algo, (enum sxt_proto)e->choice.proto};
-	row = takes(&e->choice) ? row_of(e, &pick) : NULL;
+	row = sxt_choice_is_made(&e->choice) ? row_of(e, &pick) : NULL;
 	if (row != NULL) {
 		name_pick(&pick, name);
 		write_source(row, &e->choice, source);
@@ -196,7 +187,7 @@ void sxt_explain_print_line(const struct sxt_explain_query *query, const struct 
 static json_t *choice_json(const struct sxt_choice *choice)
 {
 	json_t *out = json_pack("{s:s}", "source", source_words[choice->source]);
-	bool taken = takes(choice);
+	bool taken = sxt_choice_is_made(choice);
 
 	json_object_set_new(out, "algo",
 			    taken ? json_string(sxt_algo_names[choice->algo]) : json_null());
