@@ -49,7 +49,7 @@ uint64_t sxt_tele_bytes(uint32_t conns_cap);
 SXT_MUST_CHECK int sxt_tele_create(const struct sxt_tele_options *options, struct sxt_tele **out);
 
 /**
- * sxt_tele_destroy() - mark the segment closed and remove its file; a reader that has it mapped
+ * sxt_tele_destroy() - mark the segment closed and remove its file; a reader that has it open
  * keeps it. @tele: NULL is fine. Nobody else may use it any more.
  */
 void sxt_tele_destroy(struct sxt_tele *tele);
