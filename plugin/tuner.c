@@ -46,8 +46,8 @@ _Static_assert((int)SXT_PROTOS == NCCL_NUM_PROTOCOLS, "");
 
 /* One communicator. */
 struct tuner {
-	struct sxt_chooser *chooser; /* NULL: everything is left to NCCL */
-	uint32_t told[SXT_COLLS];    /* of each algorithm and protocol, that it cannot be had */
+	struct sxt_chooser *chooser;
+	uint32_t told[SXT_COLLS]; /* of each algorithm and protocol, that it cannot be had */
 	struct sxt_tele_choice *counts[SXT_COLLS]; /* CHOICES of each; NULL: nobody counts */
 	struct sxt_ib *ib;                         /* whose segment they are in */
 	uint64_t number;
