@@ -157,7 +157,7 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
 		o->spec.op = parse_op(state, arg);
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return sxt_cli_no_argument(key, arg, state);
 	}
 }
 
@@ -325,9 +325,6 @@ static error_t parse_arg(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_STALL:
 		o->stall_s = (unsigned int)sxt_cli_parse_int(state, "--stall", arg, 1, 1000000);
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "takes no argument, got '%s'", arg);
 		return 0;
 	case ARGP_KEY_END:
 		check_all(o, state);

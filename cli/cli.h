@@ -99,6 +99,13 @@ int sxt_cli_parse_int(struct argp_state *state, const char *name, const char *te
 		      int max);
 
 /**
+ * sxt_cli_no_argument() - the end of a parser whose command takes options alone.
+ * @key, @arg, @state: as argp gives them; an argument ends the command with a usage error.
+ * Return: ARGP_ERR_UNKNOWN of any other key.
+ */
+error_t sxt_cli_no_argument(int key, const char *arg, struct argp_state *state);
+
+/**
  * sxt_cli_print_json() - write one JSON document and a newline to standard output.
  * @root: the document, with its "schema" member; the reference is taken.
  * Return: 0, or SXT_EXIT_BROKEN when standard output cannot be written.

@@ -146,14 +146,11 @@ static error_t parse_arg(int key, char *arg, struct argp_state *state)
 		o->target.timeout_s =
 			(unsigned int)sxt_cli_parse_int(state, "--timeout", arg, 1, 1000000);
 		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "takes no argument, got '%s'", arg);
-		return 0;
 	case ARGP_KEY_END:
 		check_all(o, state);
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return sxt_cli_no_argument(key, arg, state);
 	}
 }
 

@@ -25,11 +25,8 @@ static error_t parse_arg(int key, char *arg, struct argp_state *state)
 	case 'm':
 		args->markdown = true;
 		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "takes no argument, got '%s'", arg);
-		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return sxt_cli_no_argument(key, arg, state);
 	}
 }
 

@@ -56,6 +56,14 @@ int sxt_cli_parse_int(struct argp_state *state, const char *name, const char *te
 	return (int)value;
 }
 
+error_t sxt_cli_no_argument(int key, const char *arg, struct argp_state *state)
+{
+	if (key != ARGP_KEY_ARG)
+		return ARGP_ERR_UNKNOWN;
+	argp_error(state, "takes no argument, got '%s'", arg);
+	return 0;
+}
+
 int sxt_cli_print_json(json_t *root)
 {
 	int rc = json_dumpf(root, stdout, JSON_INDENT(2) | JSON_PRESERVE_ORDER);

@@ -3,11 +3,10 @@
  */
 #include "cli/doctor/doctor.h"
 
+#include "cli/cli.h"
 #include "cli/doctor/facts.h"
 #include "cli/doctor/pack.h"
-#include "core/status.h"
 
-#include <argp.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -42,11 +41,8 @@ static error_t parse_arg(int key, char *arg, struct argp_state *state)
 	case KEY_BLANK:
 		args->blank = true;
 		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "takes no argument, got '%s'", arg);
-		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return sxt_cli_no_argument(key, arg, state);
 	}
 }
 

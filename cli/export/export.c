@@ -74,15 +74,12 @@ static error_t parse_arg(int key, char *arg, struct argp_state *state)
 	case KEY_LIMIT:
 		o->e.limit = (unsigned int)sxt_cli_parse_int(state, "--limit", arg, 0, 100000);
 		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "takes no argument, got '%s'", arg);
-		return 0;
 	case ARGP_KEY_END:
 		if (o->listen != NULL && (o->textfile != NULL || o->once))
 			argp_error(state, "--listen serves HTTP; --textfile and --once do not");
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return sxt_cli_no_argument(key, arg, state);
 	}
 }
 

@@ -143,14 +143,11 @@ static error_t parse_arg(int key, char *arg, struct argp_state *state)
 	case KEY_DIR:
 		args->dir = arg;
 		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "takes no argument, got '%s'", arg);
-		return 0;
 	case ARGP_KEY_END:
 		finish(state, args);
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return sxt_cli_no_argument(key, arg, state);
 	}
 }
 

@@ -117,7 +117,7 @@ static error_t parse_links(int key, char *arg, struct argp_state *state)
 			argp_error(state, "--bucket: '%s' is no size, such as 25M", arg);
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return sxt_cli_no_argument(key, arg, state);
 	}
 }
 
@@ -143,9 +143,6 @@ static error_t parse_arg(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_JSON:
 		e->json = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "takes no argument, got '%s'", arg);
 		return 0;
 	case ARGP_KEY_END:
 		check(state, e);

@@ -130,7 +130,7 @@ static error_t parse_call(int key, char *arg, struct argp_state *state)
 		q->pipe_ops = (uint32_t)sxt_cli_parse_int(state, "--pipe-ops", arg, 1, 1 << 20);
 		return 0;
 	default:
-		return ARGP_ERR_UNKNOWN;
+		return sxt_cli_no_argument(key, arg, state);
 	}
 }
 
@@ -150,9 +150,6 @@ static error_t parse_arg(int key, char *arg, struct argp_state *state)
 		return 0;
 	case KEY_JSON:
 		args->json = true;
-		return 0;
-	case ARGP_KEY_ARG:
-		argp_error(state, "takes no argument, got '%s'", arg);
 		return 0;
 	case ARGP_KEY_END:
 		check(state, args);
