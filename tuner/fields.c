@@ -20,56 +20,47 @@
 const struct sxt_rule sxt_rule_default = {.when = {ANY_WHEN}};
 const struct sxt_model sxt_model_default = {.when = {ANY_WHEN}, .margin = 0.03f};
 
-#define ROW(type, name, what, member) \
-	{                             \
-		.key = (name), .kind = SXT_FIELD_##what, .offset = offsetof(struct type, member)
-#define NEED(type, name, what, member)                     \
-	ROW(type, name, what, member), .is_required = true \
+#define ROW(type, name, what, member, ...)                                                        \
+	{                                                                                         \
+		.key = (name), .kind = SXT_FIELD_##what, .offset = offsetof(struct type, member), \
+		__VA_ARGS__                                                                       \
 	}
-#define MAY(type, name, what, member) \
-	ROW(type, name, what, member) \
-	}
-#define REAL(type, name, member, from, to)                        \
-	ROW(type, name, REAL, member), .min = (from), .max = (to) \
-	}
-#define TOLD(type, name, member)                                 \
-	ROW(type, name, REAL, member), .is_told = true, .max = 1 \
-	}
+#define NEED(type, name, what, member)     ROW(type, name, what, member, .is_required = true)
+#define MAY(type, name, what, member)      ROW(type, name, what, member, .is_required = false)
+#define REAL(type, name, member, from, to) ROW(type, name, REAL, member, .min = (from), .max = (to))
+#define TOLD(type, name, member)           ROW(type, name, REAL, member, .is_told = true, .max = 1)
 
-static const struct sxt_field rule_fields[] = {NEED(sxt_rule, "coll", COLL, when.coll),
-					       MAY(sxt_rule, "bytes", SIZES, when.bytes),
-					       MAY(sxt_rule, "nodes", COUNTS, when.nodes),
-					       MAY(sxt_rule, "ranks", COUNTS, when.ranks),
-					       MAY(sxt_rule, "per_node", COUNTS, when.per_node),
-					       ROW(sxt_rule, "pipe_ops", COUNTS, when.pipe_ops),
-					       .max = SXT_PIPE_OPS_MAX},
-			      MAY(sxt_rule, "reg", REG, when.reg),
-			      NEED(sxt_rule, "algo", ALGO, algo),
-			      NEED(sxt_rule, "proto", PROTO, proto),
-			      MAY(sxt_rule, "channels", CHANNELS, channels),
-			      MAY(sxt_rule, "chunk", CHUNK, chunk), TOLD(sxt_rule, "gain", gain),
-			      TOLD(sxt_rule, "confidence", confidence),
-}
-;
+static const struct sxt_field rule_fields[] = {
+	NEED(sxt_rule, "coll", COLL, when.coll),
+	MAY(sxt_rule, "bytes", SIZES, when.bytes),
+	MAY(sxt_rule, "nodes", COUNTS, when.nodes),
+	MAY(sxt_rule, "ranks", COUNTS, when.ranks),
+	MAY(sxt_rule, "per_node", COUNTS, when.per_node),
+	ROW(sxt_rule, "pipe_ops", COUNTS, when.pipe_ops, .max = SXT_PIPE_OPS_MAX),
+	MAY(sxt_rule, "reg", REG, when.reg),
+	NEED(sxt_rule, "algo", ALGO, algo),
+	NEED(sxt_rule, "proto", PROTO, proto),
+	MAY(sxt_rule, "channels", CHANNELS, channels),
+	MAY(sxt_rule, "chunk", CHUNK, chunk),
+	TOLD(sxt_rule, "gain", gain),
+	TOLD(sxt_rule, "confidence", confidence),
+};
 
-static const struct sxt_field model_fields[] = {NEED(sxt_model, "coll", COLL, when.coll),
-						MAY(sxt_model, "bytes", SIZES, when.bytes),
-						MAY(sxt_model, "nodes", COUNTS, when.nodes),
-						MAY(sxt_model, "ranks", COUNTS, when.ranks),
-						MAY(sxt_model, "per_node", COUNTS, when.per_node),
-						NEED(sxt_model, "algo", ALGO, algo),
-						NEED(sxt_model, "proto", PROTO, proto),
-						REAL(sxt_model, "base_us", base_us, 0, 1e9),
-						REAL(sxt_model, "intra_us", intra_us, 0, 1e9),
-						REAL(sxt_model, "inter_us", inter_us, 0, 1e9),
-						ROW(sxt_model, "gbs", REAL, gbs),
-						.is_required = true,
-						.min = 1e-6,
-						.max = 1e6},
-			      REAL(sxt_model, "margin", margin, 0, 0.99),
-			      TOLD(sxt_model, "confidence", confidence),
-}
-;
+static const struct sxt_field model_fields[] = {
+	NEED(sxt_model, "coll", COLL, when.coll),
+	MAY(sxt_model, "bytes", SIZES, when.bytes),
+	MAY(sxt_model, "nodes", COUNTS, when.nodes),
+	MAY(sxt_model, "ranks", COUNTS, when.ranks),
+	MAY(sxt_model, "per_node", COUNTS, when.per_node),
+	NEED(sxt_model, "algo", ALGO, algo),
+	NEED(sxt_model, "proto", PROTO, proto),
+	REAL(sxt_model, "base_us", base_us, 0, 1e9),
+	REAL(sxt_model, "intra_us", intra_us, 0, 1e9),
+	REAL(sxt_model, "inter_us", inter_us, 0, 1e9),
+	ROW(sxt_model, "gbs", REAL, gbs, .is_required = true, .min = 1e-6, .max = 1e6),
+	REAL(sxt_model, "margin", margin, 0, 0.99),
+	TOLD(sxt_model, "confidence", confidence),
+};
 
 const struct sxt_record sxt_rule_record = {"rule", rule_fields, SXT_ARRAY_LEN(rule_fields)};
 const struct sxt_record sxt_model_record = {"model", model_fields, SXT_ARRAY_LEN(model_fields)};

@@ -55,9 +55,8 @@ struct sxt_model {
 	float base_us;
 	float intra_us; /* per hop within a node */
 	float inter_us; /* per hop between nodes */
-	float gbs; /* 10^9 bytes a second: bus bandwidth at large sizes, the protocol's share in it
-		    */
-	float margin; /* relative: at least this much faster than NCCL's choice, or that stays */
+	float gbs;      /* 10^9 bytes a second: bus bandwidth at large sizes, by this protocol */
+	float margin;   /* relative: at least this much faster than NCCL's choice, or that stays */
 	float confidence; /* told by who made it; 0 unknown */
 	uint32_t line;
 };

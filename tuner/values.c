@@ -15,8 +15,7 @@
 #define SUFFIXES     "KMGTPE"
 #define REAL_TINY    1e-12 /* of which nine digits still fit DECIMALS_MAX */
 
-/* Leading digits. Return: how many there are, 0 also if they do not fit; *out then is UINT64_MAX.
- */
+/* Leading digits. Return: how many; 0 also if they do not fit: then *out is UINT64_MAX. */
 static size_t read_digits(const char *text, uint64_t *out)
 {
 	size_t len = strspn(text, "0123456789");
