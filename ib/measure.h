@@ -2,8 +2,8 @@
  * measure.h - what the data path writes into a connection's telemetry counters: a time stamp when
  * a message or receive is accepted and one when it is seen done, and what follows from them.
  *
- * Nothing of it is in the data path itself: plugin/net_measured.c calls it around that, in function
- * tables that stand in only while telemetry is on.
+ * Nothing of it is in the data path without telemetry: plugin/net_calls.h makes each call once that
+ * does not measure, and once for each clock; which of them are in NCCL's tables init decides.
  */
 #ifndef SXT_IB_MEASURE_H
 #define SXT_IB_MEASURE_H

@@ -166,8 +166,7 @@ enum sxt_tele_direction {
  * 0, 1, 2; but the first at 0. The last one begins at about 13.4 s and is open.
  */
 #define SXT_TELE_LATENCY_BUCKETS 72
-/* Sizes: bucket 0 is 0 bytes, bucket i begins at 4^i bytes, but the first at 1; the last is open.
- */
+/* Sizes: bucket 0 is 0 bytes, 1 begins at 1 byte, i from 2 on at 4^i; the last is open. */
 #define SXT_TELE_SIZE_BUCKETS 16
 
 /* What a message waits for. */
