@@ -93,9 +93,9 @@ struct sxt_tele_records {
 
 /**
  * sxt_tele_records_get() - all records of a section that are in use, many with one system call.
- * @view: the segment. @kind: not SXT_TELE_EVENTS. @conns: the connections, which say whose a path
- * is; for SXT_TELE_PATHS only, else NULL. @out: what the _get() below would give, each; set on
- * success, end with sxt_tele_records_fini(). Return: 0, -ENOMEM, or -EINVAL for a wrong kind.
+ * @view: the segment. @kind: one before SXT_TELE_EVENTS. @conns: the connections, which say whose
+ * a path is; for SXT_TELE_PATHS only, else NULL. @out: what the _get() below would give, each; set
+ * on success, end with sxt_tele_records_fini(). Return: 0, -ENOMEM, or -EINVAL for a wrong kind.
  */
 int sxt_tele_records_get(const struct sxt_tele_view *view, enum sxt_tele_section_kind kind,
 			 const struct sxt_tele_records *conns, struct sxt_tele_records *out);
